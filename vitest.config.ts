@@ -47,7 +47,7 @@ const OVER_MEMORY = [
 const LONGEST_FIRST = [
   ...[
     'testing/memory/peers',
-    'docs/playground-page',
+    'packages/learn/test/playground-page',
     'packages/cli/test/etcdctl',
     'faults/watches',
     'packages/cli/test/replay',

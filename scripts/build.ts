@@ -86,7 +86,9 @@ function removeUnusedTypes(): void {
   const visit = (file: string): void => {
     if (used.has(file)) return;
     used.add(file);
-    for (const [, path = ''] of readFileSync(file, 'utf8').matchAll(/(?:from |import\()['"](\.[^'"]+)\.js['"]/g))
+    for (const [, imported, path = imported] of readFileSync(file, 'utf8').matchAll(
+      /(?:from |import\()['"](\.[^'"]+)\.js['"]|<reference path="([^"]+)\.d\.ts"/g,
+    ))
       visit(join(dirname(file), `${path}.d.ts`));
   };
   for (const name of ENTRY_POINTS) visit(join(root, `dist/${name}.d.ts`));

@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { writePlayground } from './playground.js';
+import { writePlayground } from '../packages/learn/src/playground.js';
 
 // Checks that the generated files equal the output of their generators: src/gen/ and the comments of the command line
-// from proto/, docs/errors.md from the tables of reasons, docs/reference/ from the doc comments, and docs/playground.html
-// from the sources. The check compares the generated files with git's index, so that work in progress passes once it is
+// from proto/, docs/errors.md from the tables of reasons, docs/reference/ from the doc comments, and the playground from
+// its sources. The check compares the generated files with git's index, so that work in progress passes once it is
 // staged. If files differ, the new versions stay in the working tree, so that they can be committed.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -21,7 +21,7 @@ for (const [path, script] of [
   ['packages/cli/src/comments.ts', 'generate'],
   ['docs/errors.md', 'docs:errors'],
   ['docs/reference', 'docs:reference'],
-  ['docs/playground.html', 'docs:playground'],
+  ['packages/learn/playground.html', 'docs:playground'],
 ] as const) {
   const changed = git('diff', '--', path);
   const added = git('ls-files', '--others', '--exclude-standard', '--', path);

@@ -23,6 +23,8 @@ const UNPREDICTABLE =
   /(?<!\benvironment\.(?:crypto\.)?)\b(?:setTimeout|setInterval|setImmediate|Date\.now|performance\.now|Math\.random|getRandomValues|randomUUID|AbortSignal\.timeout)\b/g;
 /** The file of src/ that packages may import besides the entry points. */
 const INTERNAL = 'src/internal.ts';
+/** The entry point that is the door of a room. */
+const TEST_KIT = 'src/testing/index.ts';
 
 /** A room of src/ or a package, with the path of its folder from the root of the repository. */
 interface Place extends Room {
@@ -78,7 +80,7 @@ for (const [file, targets] of imports) {
 }
 
 const visited = new Set<string>();
-for (const file of sources.keys()) findCircles(file, []);
+for (const file of sources.keys()) if (!placeOf(file)?.isPrivate) findCircles(file, []);
 
 if (argument === '--lines') printLines();
 else {
@@ -90,10 +92,13 @@ else {
 function problemOf(place: Place | undefined, target: string): string | undefined {
   const other = placeOf(target);
   if (other === undefined) {
-    if (place?.isPackage && isInEntryFolder(target)) return undefined;
-    return place === undefined && target !== INTERNAL && isInEntryFolder(target) ? undefined : 'in no room';
+    if (isInEntryFolder(target)) {
+      if (place?.isPackage || (place === undefined && target !== INTERNAL)) return undefined;
+      return 'above all rooms';
+    }
+    return place?.isPrivate ? undefined : 'in no room';
   }
-  if (other === place) return undefined;
+  if (other === place || (place?.isPackage && target === TEST_KIT)) return undefined;
   if (place !== undefined && places.indexOf(other) > places.indexOf(place)) return 'in a higher room';
   if (place?.isPackage && !other.isPackage) return `not an entry point and not ${INTERNAL}`;
   return isDoor(target, other) ? undefined : 'not a door of its room';

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import type { Plugin } from 'esbuild';
 import { type Declaration, declarationsOf } from '../entry-points.js';
@@ -8,14 +8,16 @@ import { doorsOf, ROOMS } from '../rooms.js';
 const FROM_FILE = /^(import|export) (type )?\{([^}]*)\} from '(\.[^']+)\.js';/gm;
 
 /**
- * An esbuild plugin that replaces imports from the doors of rooms, and from src/internal.ts, with imports from the files
+ * An esbuild plugin that replaces imports from the doors of rooms and packages, and from src/internal.ts, with imports from the files
  * that declare the names. `root` is the folder of the repository. A door refers to all files of its room, so modules
  * that import from doors could not be divided into files of dist/.
  */
 export function throughDoors(root: string): Plugin {
   const doors = new Map<string, ReadonlyMap<string, Declaration>>();
-  for (const path of [...ROOMS.flatMap(doorsOf), 'internal.ts'].filter((each) => each.endsWith('.ts')))
-    doors.set(join(root, 'src', path), declarationsOf(join(root, 'src', path)));
+  const paths = [...ROOMS.flatMap(doorsOf), 'internal.ts'].filter((each) => each.endsWith('.ts'));
+  const files = [...paths.map((each) => join(root, 'src', each)), join(root, 'packages/cli/src/index.ts')];
+  // The package etcdwire is built from a copy without packages.
+  for (const path of files.filter((each) => existsSync(each))) doors.set(path, declarationsOf(path));
   const folders = ['src', 'packages'].map((folder) => join(root, folder) + sep);
   return {
     name: 'through doors',

@@ -1,7 +1,7 @@
 import type { MemoryVersion } from '../../src/testing/memory/settings.js';
-import { memoryCluster, realCluster } from '../../test/support/differential/cluster-control.js';
-import { type ClusterMismatch, compareClusters } from '../../test/support/differential/cluster-run.js';
-import type { ClusterStep } from '../../test/support/differential/cluster-steps.js';
+import { memoryCluster, realCluster } from '../../test/differential/cluster-control.js';
+import { type ClusterMismatch, compareClusters } from '../../test/differential/cluster-run.js';
+import type { ClusterStep } from '../../test/differential/cluster-steps.js';
 
 /** Where to begin, and when to stop. */
 interface ClusterArguments {

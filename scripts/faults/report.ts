@@ -1,5 +1,5 @@
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
-import type { Figures } from '../../test/support/faults/row.js';
+import type { Figures } from '../../test/load/row.js';
 import { median } from '../median.js';
 
 /**

@@ -1,9 +1,9 @@
 import { parentPort } from 'node:worker_threads';
-import { planOf } from '../../test/support/simulation/draw-plan.js';
-import { runHistory } from '../../test/support/simulation/history.js';
-import type { Plan } from '../../test/support/simulation/plan.js';
-import { shrink } from '../../test/support/simulation/shrink.js';
-import { workloadOf } from '../../test/support/simulation/workloads/all.js';
+import { planOf } from '../../test/simulation/draw-plan.js';
+import { runHistory } from '../../test/simulation/history.js';
+import type { Plan } from '../../test/simulation/plan.js';
+import { shrink } from '../../test/simulation/shrink.js';
+import { workloadOf } from '../../test/simulation/workloads/all.js';
 import type { Counted } from './coverage.js';
 
 // Plays histories for scripts/simulate.ts, in a thread.

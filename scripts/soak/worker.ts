@@ -1,9 +1,9 @@
 import { Client, type KeepAlive, type Watch } from '../../src/index.js';
 import type { Violation } from '../../src/testing/index.js';
+import type { Target } from '../../test/load/cluster.js';
+import { Load, LockLoad } from '../../test/load/load.js';
+import { branchOf, randomNumbers } from '../../test/load/rounds.js';
 import { blockEventLoop } from '../../test/support/block.js';
-import type { Target } from '../../test/support/faults/cluster.js';
-import { Load, LockLoad } from '../../test/support/faults/load.js';
-import { branchOf, randomNumbers } from '../../test/support/faults/rounds.js';
 import { openHandles, type ProcessSample, takeSample } from './heap.js';
 
 export type WorkerRequest =

@@ -48,7 +48,7 @@ export {
   validTextOf,
 } from './bytes.js';
 export { Deadlines, type Expiring } from './deadlines.js';
-export { environment } from './environment.js';
+export { environment, replaceEnvironment } from './environment.js';
 export {
   amended,
   type ClientReason,

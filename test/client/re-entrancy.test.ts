@@ -1,8 +1,8 @@
 import { inject, test } from 'vitest';
+import { Random } from '../simulation/random.js';
 import { ACTIONS } from '../support/re-entrancy/actions.js';
 import { PLAYS, type Play } from '../support/re-entrancy/plays.js';
 import { type Choice, World } from '../support/re-entrancy/world.js';
-import { Random } from '../support/simulation/random.js';
 
 // A program may call every public method in every callback, although the client may then be in the middle of a change.
 // Each program of `PLAYS` runs once for each pair of a place, where a callback runs, and an action. No wait may stall,

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { ROOMS } from '../../scripts/rooms.js';
+import { PACKAGES, ROOMS } from '../../scripts/rooms.js';
 
 // Some sections of docs/architecture.md list, in numbered steps, the functions that a call or event passes through. A
 // link in such a step names a function or method and leads to its file, such as [`Http2Stream.send`](../src/x.ts). So do
@@ -35,9 +35,10 @@ function section(heading: string): string {
   return PAGE.split(`\n### ${heading}\n`)[1]?.split(/\n##/)[0] ?? '';
 }
 
-it('src/README.md has a row for each room of scripts/rooms.ts, in the same order', () => {
+it('src/README.md has a row for each room and package of scripts/rooms.ts, in the same order', () => {
   const rows = [...HOUSE.matchAll(/^\| \[`([\w/]+)`\]\(/gm)].map(([, folder]) => folder);
-  expect(rows).toEqual(ROOMS.map(({ folder }) => folder));
+  const packages = PACKAGES.map(({ folder }) => `packages/${folder}`);
+  expect(rows).toEqual([...ROOMS.map(({ folder }) => folder), ...packages]);
 });
 
 describe('docs/architecture.md', () => {

@@ -14,7 +14,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'README.md': ['sh', 'ts'],
   'docs/architecture.md': ['text'],
   'docs/command-line.md': ['console', 'json', 'sh', 'text'],
-  'docs/connections.md': ['sh', 'ts'],
+  'docs/connections.md': ['ts'],
   'docs/contributing.md': ['sh'],
   'docs/coordination.md': ['ts'],
   'docs/edge.md': ['js', 'jsonc', 'sh'],
@@ -23,8 +23,10 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/from-etcd3.md': ['ts'],
   'docs/from-others.md': ['ts'],
   'docs/keys.md': ['ts'],
-  'docs/learn/12-break-it.md': ['console', 'diff', 'sh', 'text', 'ts'],
-  'docs/learn/README.md': ['sh'],
+  'packages/cli/README.md': ['sh'],
+  'packages/learn/course/12-break-it.md': ['console', 'diff', 'sh', 'text', 'ts'],
+  'packages/learn/course/README.md': ['sh'],
+  'packages/migrate/README.md': ['sh'],
   'docs/leases.md': ['ts'],
   'docs/locks.md': ['ts'],
   'docs/opentelemetry.md': ['ts'],
@@ -39,8 +41,8 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/wire.md': ['text'],
 };
 
-/** The pages of the course, whose code blocks test/docs/learn.test.ts runs. */
-const CHAPTER = /^docs\/learn\/\d\d-/;
+/** The pages of the course, whose code blocks packages/learn/test/learn.test.ts runs. */
+const CHAPTER = /^packages\/learn\/course\/\d\d-/;
 
 function read(page: string): string {
   return readFileSync(join(ROOT, page), 'utf8');
@@ -61,15 +63,16 @@ describe('a page of the documentation', () => {
 });
 
 describe('docs/README.md', () => {
-  it('links once to every page of docs/, and docs/learn/README.md to every page of the course', () => {
+  it('links once to every page of docs/, and the page of the course to every page of the course', () => {
     const linksIn = (page: string): string[] =>
       linksOf(ROOT, page).map((link) => join(dirname(page), link.split('#')[0] as string));
-    const isOfCourse = (page: string): boolean => page.startsWith('docs/learn/') && page !== 'docs/learn/README.md';
+    const COURSE = 'packages/learn/course/README.md';
     const pages = WRITTEN_PAGES.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
     const index = linksIn('docs/README.md');
-    const wrong = pages.filter((page) => !isOfCourse(page) && index.filter((link) => link === page).length !== 1);
-    const course = new Set(linksIn('docs/learn/README.md'));
-    expect([...wrong, ...pages.filter((page) => isOfCourse(page) && !course.has(page))]).toEqual([]);
+    const wrong = [...pages, COURSE].filter((page) => index.filter((link) => link === page).length !== 1);
+    const course = new Set(linksIn(COURSE));
+    const ofCourse = WRITTEN_PAGES.filter((page) => page.startsWith(dirname(COURSE)) && page !== COURSE);
+    expect([...wrong, ...ofCourse.filter((page) => !course.has(page))]).toEqual([]);
   });
 });
 

@@ -37,7 +37,9 @@ test.each(['What is promised', 'What is not promised'])(
     const sentences = sentencesOf(title);
     expect(sentences.length).toBeGreaterThan(5);
     const untested = sentences.filter((sentence) => {
-      const tests = [...sentence.matchAll(/\]\((test\/[^)]+)\)/g)].map(([, path]) => path as string);
+      const tests = [...sentence.matchAll(/\]\(((?:packages\/\w+\/)?test\/[^)]+)\)/g)].map(
+        ([, path]) => path as string,
+      );
       return tests.length === 0 || !tests.every((path) => existsSync(join(ROOT, path)));
     });
     expect(untested.filter((sentence) => !WITHOUT_TESTS.some((start) => sentence.startsWith(start)))).toEqual([]);

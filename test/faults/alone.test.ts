@@ -2,10 +2,10 @@ import { expect } from 'vitest';
 import { Session } from '../../src/concurrency.js';
 import { type Client, EtcdError, type Logger, op } from '../../src/index.js';
 import type { EtcdMember } from '../../src/testing/index.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { pick } from '../load/rounds.js';
+import { faultRow } from '../load/row.js';
 import { openClient } from '../support/client.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { pick } from '../support/faults/rounds.js';
-import { faultRow } from '../support/faults/row.js';
 
 // In these tests, each client makes calls of only one kind. So the client can learn of a fault only from these calls,
 // and not from another call or stream (rule S30 in docs/semantics.md).

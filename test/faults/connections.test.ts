@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { FaultyCluster } from '../load/cluster.js';
+import { recoveryTime } from '../load/recovery.js';
+import { between, pick } from '../load/rounds.js';
+import { faultRow, underLoad } from '../load/row.js';
 import { openClient } from '../support/client.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { recoveryTime } from '../support/faults/recovery.js';
-import { between, pick } from '../support/faults/rounds.js';
-import { faultRow, underLoad } from '../support/faults/row.js';
 
 // In these tests, connections break, deliver data in small pieces, or deliver data late (rules S2, S4, S5, S27 and S28
 // in docs/semantics.md).

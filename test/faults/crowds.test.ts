@@ -3,12 +3,12 @@ import { expect } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency.js';
 import { type ClientOptions, op } from '../../src/index.js';
 import type { EtcdCluster } from '../../src/testing/index.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { moveLeader, pauseLeader, replaceMember, restartEach } from '../load/cluster-faults.js';
+import { Crowd } from '../load/crowd.js';
+import { between, branchOf, type Round, variant } from '../load/rounds.js';
+import { type Figures, faultRow } from '../load/row.js';
 import { openClient } from '../support/client.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { moveLeader, pauseLeader, replaceMember, restartEach } from '../support/faults/cluster-faults.js';
-import { Crowd } from '../support/faults/crowd.js';
-import { between, branchOf, type Round, variant } from '../support/faults/rounds.js';
-import { type Figures, faultRow } from '../support/faults/row.js';
 
 // A cluster changes while 50 locks and 50 watches are open (rules S2, S4, S13, S14 and S16 in docs/semantics.md).
 

@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { CONTENDERS, Contenders } from '../support/faults/contenders.js';
-import { pick } from '../support/faults/rounds.js';
-import { faultRow } from '../support/faults/row.js';
-import { WallClock } from '../support/faults/wall-clock.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { CONTENDERS, Contenders } from '../load/contenders.js';
+import { pick } from '../load/rounds.js';
+import { faultRow } from '../load/row.js';
+import { WallClock } from '../load/wall-clock.js';
 
 // The holder of a lock is suspended between its check of the lock and its write, and resumes after another contender
 // has acquired the lock (rules S14 and S16 in docs/semantics.md). A resource that checks fencing tokens must reject the

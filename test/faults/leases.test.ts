@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
+import { FaultyCluster } from '../load/cluster.js';
+import { between } from '../load/rounds.js';
+import { faultRow } from '../load/row.js';
 import { openClient } from '../support/client.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { between } from '../support/faults/rounds.js';
-import { faultRow } from '../support/faults/row.js';
 
 // One stream keeps thousands of leases alive, even if its connection is lost and opened again (rules S13 and S14 in
 // docs/semantics.md).

@@ -3,11 +3,11 @@ import { expect } from 'vitest';
 import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import { type Interceptor, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { between, pick } from '../load/rounds.js';
+import { directAndProxied, faultRow } from '../load/row.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { between, pick } from '../support/faults/rounds.js';
-import { directAndProxied, faultRow } from '../support/faults/row.js';
 import { createdWatches, isQueueRead, isSerializable, lock, queueLength } from '../support/locks.js';
 
 // Responses to lock operations are lost, and waiters leave the queue of a lock (rules S18, S21, S24 and S25 in

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { EtcdError, prefix } from '../../src/index.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { recoveryTime } from '../load/recovery.js';
+import { pick } from '../load/rounds.js';
+import { faultRow, underLoad } from '../load/row.js';
 import { openClient } from '../support/client.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { recoveryTime } from '../support/faults/recovery.js';
-import { pick } from '../support/faults/rounds.js';
-import { faultRow, underLoad } from '../support/faults/row.js';
 
 // In these tests, members of the cluster are stopped or killed, and start again (rules S2, S27, S28 and S30 in
 // docs/semantics.md).

@@ -2,11 +2,11 @@ import { expect } from 'vitest';
 import { Session } from '../../src/concurrency.js';
 import { type Client, prefix } from '../../src/index.js';
 import type { EtcdMember } from '../../src/testing/index.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { putUntilSuccess } from '../load/recovery.js';
+import { pick } from '../load/rounds.js';
+import { faultRow } from '../load/row.js';
 import { openClient } from '../support/client.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { putUntilSuccess } from '../support/faults/recovery.js';
-import { pick } from '../support/faults/rounds.js';
-import { faultRow } from '../support/faults/row.js';
 import { valueText } from '../support/watch-events.js';
 
 /** The interval, in milliseconds, between two reads of the member list by the client (syncs). */

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency.js';
 import { type Client, prefix } from '../../src/index.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { between } from '../load/rounds.js';
+import { faultRow } from '../load/row.js';
 import { openClient } from '../support/client.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { between } from '../support/faults/rounds.js';
-import { faultRow } from '../support/faults/row.js';
 import { callsReceived } from '../support/metrics.js';
 import { valueText } from '../support/watch-events.js';
 

@@ -4,10 +4,10 @@ import { expect, inject, onTestFinished } from 'vitest';
 import { Session } from '../../src/concurrency.js';
 import type { Client, KeepAlive } from '../../src/index.js';
 import type { EtcdMember } from '../../src/testing/index.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { pick, type Round, variant } from '../load/rounds.js';
+import { type Figures, faultRow, underLoad } from '../load/row.js';
 import { openClient } from '../support/client.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { pick, type Round, variant } from '../support/faults/rounds.js';
-import { type Figures, faultRow, underLoad } from '../support/faults/row.js';
 
 // Members stop responding while their connections stay open (rules S10, S16 and S30 in docs/semantics.md). The client
 // must move to another member in time.

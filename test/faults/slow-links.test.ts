@@ -1,9 +1,9 @@
 import { expect, inject } from 'vitest';
 import { type Client, prefix, type Watch } from '../../src/index.js';
 import { FaultProxy } from '../../src/testing/index.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { faultRow } from '../load/row.js';
 import { openClient } from '../support/client.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { faultRow } from '../support/faults/row.js';
 
 // A slow link with a large buffer carries messages of the largest sizes (rules S30 and S41 in docs/semantics.md). The
 // bytes flow all the time, but the answer to a PING waits behind them for longer than the client waits for the answer

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { op, prefix, type Watch, type WatchBatch } from '../../src/index.js';
-import { FaultyCluster } from '../support/faults/cluster.js';
-import { between } from '../support/faults/rounds.js';
-import { directAndProxied, faultRow } from '../support/faults/row.js';
+import { FaultyCluster } from '../load/cluster.js';
+import { between } from '../load/rounds.js';
+import { directAndProxied, faultRow } from '../load/row.js';
 import { bytesInUse } from '../support/measure.js';
 import { valueText } from '../support/watch-events.js';
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { type Held, inspectLock, withLock, withLocks } from '../../src/concurrency.js';
+import { randomNumbers } from '../load/rounds.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { randomNumbers } from '../support/faults/rounds.js';
 
 test('`withLocks` passes the locks in the order of the names, and releases all of them', async () => {
   const etcd = openClient();

@@ -53,8 +53,8 @@ function output(type: 'module' | 'commonjs', code: string): string {
   });
 }
 
-/** The course, the playground and the pictures, which are large and which a program does not need. */
-const ONLY_IN_REPOSITORY = /^docs\/(learn\/|playground\.html|benchmarks\/|faults\/|[\w-]+\.png)/;
+/** The results of measurements and the pictures, which are large and which a program does not need. */
+const ONLY_IN_REPOSITORY = /^docs\/(benchmarks\/|faults\/|[\w-]+\.png)/;
 
 describe('the packed package', () => {
   test('contains the build and the documentation pages, and nothing else', () => {

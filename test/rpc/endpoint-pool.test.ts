@@ -5,7 +5,7 @@ import { methods } from '../../src/gen/methods.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import { CallQueue } from '../../src/rpc/call-queue.js';
 import { type Balance, EndpointPool, type PooledEndpoint } from '../../src/rpc/endpoint-pool.js';
-import { randomNumbers } from '../support/faults/rounds.js';
+import { randomNumbers } from '../load/rounds.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
 const [A, B, C] = ['http://a:1', 'http://b:1', 'http://c:1'] as const;

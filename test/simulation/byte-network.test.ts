@@ -2,13 +2,13 @@ import { expect, inject, test } from 'vitest';
 import { ErrorCode, FrameType } from '../../src/wire/http2/frame.js';
 import { FrameWriter } from '../../src/wire/http2/frame-writer.js';
 import { STREAM_WINDOW_BYTES } from '../../src/wire/http2/settings.js';
-import { FrameLog } from '../support/simulation/bytes/frames.js';
-import { planOf } from '../support/simulation/draw-plan.js';
-import { runHistory } from '../support/simulation/history.js';
-import type { Plan } from '../support/simulation/plan.js';
-import { PLAIN_CLUSTER } from '../support/simulation/traits.js';
-import type { Workload } from '../support/simulation/workload.js';
-import { WORKLOADS } from '../support/simulation/workloads/all.js';
+import { FrameLog } from './bytes/frames.js';
+import { planOf } from './draw-plan.js';
+import { runHistory } from './history.js';
+import type { Plan } from './plan.js';
+import { PLAIN_CLUSTER } from './traits.js';
+import type { Workload } from './workload.js';
+import { WORKLOADS } from './workloads/all.js';
 
 /** The number of histories of each workload in one run of the tests. */
 const HISTORIES = inject('thorough') ? 30 : 6;

@@ -1,9 +1,9 @@
 import { expect, inject, test } from 'vitest';
-import { planOf } from '../support/simulation/draw-plan.js';
-import { runHistory } from '../support/simulation/history.js';
-import type { Plan } from '../support/simulation/plan.js';
-import { shrink } from '../support/simulation/shrink.js';
-import { WORKLOADS } from '../support/simulation/workloads/all.js';
+import { planOf } from './draw-plan.js';
+import { runHistory } from './history.js';
+import type { Plan } from './plan.js';
+import { shrink } from './shrink.js';
+import { WORKLOADS } from './workloads/all.js';
 
 /**
  * The number of histories in one test. A test of this size takes less than a tenth of its time limit when the machine

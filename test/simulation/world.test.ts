@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { environment } from '../../src/base/environment.js';
 import { after, monotonicMs, pause } from '../../src/base/timers.js';
-import { Process } from '../support/simulation/process.js';
-import { Random } from '../support/simulation/random.js';
-import { World } from '../support/simulation/world.js';
+import { Process } from './process.js';
+import { Random } from './random.js';
+import { World } from './world.js';
 
 const FOREVER_MS = 1e9;
 

@@ -1,13 +1,19 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { slugOf } from '../../scripts/site/slug.js';
+import { slugOf } from '../../packages/learn/src/site/slug.js';
 
 /**
- * Returns the paths of the Markdown pages in the folder `root` and everywhere in its folder `docs`, relative to `root`.
+ * Returns the paths of the Markdown pages in the folder `root` and everywhere in its folders `docs` and `packages`,
+ * relative to `root`.
  */
 export function pagesIn(root: string): string[] {
-  const docs = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => join('docs', name));
-  return [...readdirSync(root), ...docs].filter((name) => name.endsWith('.md')).sort();
+  const below = ['docs', 'packages']
+    .filter((folder) => existsSync(join(root, folder)))
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
+    )
+    .filter((name) => !name.includes('node_modules'));
+  return [...readdirSync(root), ...below].filter((name) => name.endsWith('.md')).sort();
 }
 
 /** Returns the targets of the relative links in a page. */

@@ -13,7 +13,7 @@ import type { MemberSettings } from '../../src/testing/memory/settings.js';
 import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
 import type { Method } from '../../src/wire/protobuf/schema.js';
 import type { Metadata } from '../../src/wire/transport.js';
-import { randomNumbers } from './faults/rounds.js';
+import { randomNumbers } from '../load/rounds.js';
 
 /** A streaming call to a service. */
 export interface OpenStream<Request, Response> {

@@ -3,7 +3,7 @@ import type { RaftHost } from '../../src/testing/raft/host.js';
 import type { Entry } from '../../src/testing/raft/messages.js';
 import { Network } from '../../src/testing/raft/network.js';
 import { Raft } from '../../src/testing/raft/raft.js';
-import { Random } from './simulation/random.js';
+import { Random } from '../simulation/random.js';
 
 /** A raft whose state machine is the list of the commands that it has applied. */
 interface Node {

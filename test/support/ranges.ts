@@ -1,5 +1,5 @@
 import { type Client, type Keys, op } from '../../src/index.js';
-import type { Random } from './simulation/random.js';
+import type { Random } from '../simulation/random.js';
 
 /** Returns the keys of a range and their values, in hexadecimal. `rename` changes each key. */
 export async function contentOf(

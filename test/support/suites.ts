@@ -11,7 +11,7 @@ export const OTHER_SUITES = {
     ...['packages/cli/test/**/*', 'packages/migrate/test/**/*'],
     ...['canary/{commands,recordings}', 'fuzz/hostile-listeners'],
   ],
-  docs: ['docs/**/*', 'package/**/*', 'scripts/**/*'],
+  docs: ['docs/**/*', 'package/**/*', 'scripts/**/*', 'packages/learn/test/**/*'],
   faults: [
     ...[
       'faults/**/*',

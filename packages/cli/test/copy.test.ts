@@ -3,11 +3,11 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type Client, op, prefix } from '../../../src/index.js';
+import { Random } from '../../../test/simulation/random.js';
 import { type CliResult, cli, RunningCli } from '../../../test/support/cli.js';
 import { openClient, unique } from '../../../test/support/client.js';
 import { ownEtcd } from '../../../test/support/own-etcd.js';
 import { changeSome, contentOf } from '../../../test/support/ranges.js';
-import { Random } from '../../../test/support/simulation/random.js';
 import { temporaryFolder } from '../../../test/support/temporary-folder.js';
 import { Progress } from '../src/progress.js';
 

@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type Client, type Keys, op, prefix, type WatchBatch, type WatchEvent } from '../../../src/index.js';
+import { Random } from '../../../test/simulation/random.js';
 import { cli, RunningCli } from '../../../test/support/cli.js';
 import { openClient } from '../../../test/support/client.js';
 import { faultProxy } from '../../../test/support/fault-proxy.js';
 import { ownEtcd } from '../../../test/support/own-etcd.js';
 import { changeSome, contentOf } from '../../../test/support/ranges.js';
 import { restorableEtcd } from '../../../test/support/restorable-etcd.js';
-import { Random } from '../../../test/support/simulation/random.js';
 import { temporaryFolder } from '../../../test/support/temporary-folder.js';
 
 const POSITION = 'etcdwire/mirror/a/';

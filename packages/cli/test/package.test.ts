@@ -57,7 +57,7 @@ describe('the package etcdwire-cli', () => {
 
   test('contains copies of the libraries that SECURITY.md names, and of no others', () => {
     const [, sentence = ''] =
-      /The files\s+of the command line in (.*?)\n\n/s.exec(readFileSync(join(root, 'SECURITY.md'), 'utf8')) ?? [];
+      /In\s+the package `etcdwire-cli`, (.*?)\n\n/s.exec(readFileSync(join(root, 'SECURITY.md'), 'utf8')) ?? [];
     const named = [...sentence.matchAll(/`([^`]+)`/g)]
       .map(([, name]) => name as string)
       .filter((name) => !name.startsWith('dist/'));

@@ -345,7 +345,7 @@ test('etcdwire trace shows the messages of a Go program that gets its endpoint a
 
 test("etcdwire trace shows the messages of a program with npm's etcd3, and passes SIGINT on to it", async () => {
   const name = unique();
-  const script = join(import.meta.dirname, '../support/etcd3-holder.ts');
+  const script = join(import.meta.dirname, '../../../test/support/etcd3-holder.ts');
   const command = [process.execPath, '--import', 'tsx', script, '{endpoints}', name, '10'];
   const running = new RunningCli(['trace', '--', ...command]);
   await running.stdoutMatches(/^held\n$/);

@@ -2,10 +2,10 @@ import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
 import { withLock } from '../../../src/concurrency.js';
 import { type Client, compare, op, prefix } from '../../../src/index.js';
+import { randomNumbers } from '../../../test/load/rounds.js';
 import { startChild } from '../../../test/support/child.js';
 import { type CliResult, cli } from '../../../test/support/cli.js';
 import { openClient, unique } from '../../../test/support/client.js';
-import { randomNumbers } from '../../../test/support/faults/rounds.js';
 import { ownEtcd } from '../../../test/support/own-etcd.js';
 import { recorded, runAt } from '../../../test/support/recordings.js';
 
@@ -164,7 +164,7 @@ test('a lease expires in the replay when it has expired in the recording, also w
   const direct = openClient({ endpoints });
   const calls = async (url: string): Promise<void> => {
     const name = unique();
-    const script = join(import.meta.dirname, '../support/etcd3-holder.ts');
+    const script = join(import.meta.dirname, '../../../test/support/etcd3-holder.ts');
     const holder = startChild(process.execPath, ['--import', 'tsx', script, url, name, '2']);
     expect(await holder.line()).toBe('held');
     const client = openClient({ endpoints: [url] });

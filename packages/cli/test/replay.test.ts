@@ -14,7 +14,7 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.js';
 import { PcapngWriter, type TcpAddress } from '../src/inspect/pcapng-writer.js';
 
 const execute = promisify(execFile);
-const ROOT = join(import.meta.dirname, '../..');
+const ROOT = join(import.meta.dirname, '../../..');
 const NO_DIFFERENCES = /steps: \d+, steps whose answers differ: 0\n$/;
 
 test.for(Object.entries(PROGRAMS))(

@@ -351,7 +351,7 @@ describe('`etcdwire-migrate`', () => {
   });
 
   test.each(['5.2.2', '5.9.3', '6.0.3'])('rewrites a program with the parser of typescript %s', async (version) => {
-    const typescript = createRequire(await typescriptCompiler(version))('typescript') as TypeScript;
+    const typescript = createRequire(await typescriptCompiler(version))('../lib/typescript.js') as TypeScript;
     expect(project(typescript).migrated(IMPORT)).toBe(IMPORTED);
   });
 
@@ -374,7 +374,7 @@ describe('`etcdwire-migrate`', () => {
     symlinkSync(dirname(dirname(await typescriptCompiler('5.9.3'))), join(folder, 'node_modules/typescript'));
     writeFileSync(join(folder, 'program.ts'), IMPORT);
     const child = startChild(process.execPath, [join(folder, 'dist/migrate.cjs'), join(folder, 'program.ts')]);
-    expect(await child.rest()).toEqual(['1 of 1 files changed: 2 places rewritten, 0 marked']);
+    expect(await child.rest()).toEqual(['1 of 1 files changed: 1 places rewritten, 0 marked']);
     expect(await child.exited).toBe(0);
     expect(readFileSync(join(folder, 'program.ts'), 'utf8')).toBe(IMPORTED);
   });

@@ -5,10 +5,10 @@ import { expect, inject, onTestFinished, test } from 'vitest';
 import { Deadlines } from '../../../src/base/deadlines.js';
 import { KeepAlive } from '../../../src/client/lease/keep-alive.js';
 import { Moment } from '../../../src/client/lease/moment.js';
+import { WallClock } from '../../load/wall-clock.js';
 import { type Child, startChild } from '../../support/child.js';
 import { unique } from '../../support/client.js';
 import { compiled } from '../../support/compiled.js';
-import { WallClock } from '../../support/faults/wall-clock.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 

@@ -4,11 +4,11 @@ import { Authority } from '../../../packages/cli/src/proxy/authority.js';
 import { environment, replaceEnvironment } from '../../../src/base/environment.js';
 import { Client, type LogDetails } from '../../../src/index.js';
 import { discoverSrv, followDns, fromEnv, fromEnvWithDiscovery, resolveEndpoints } from '../../../src/node.js';
+import { randomNumbers } from '../../load/rounds.js';
 import { cli } from '../../support/cli.js';
 import { openClient, unique } from '../../support/client.js';
 import { type DnsServer, dnsServer } from '../../support/dns-server.js';
 import { errorOf } from '../../support/errors.js';
-import { randomNumbers } from '../../support/faults/rounds.js';
 import { useSecureEtcd } from '../../support/tls/secure-etcd.js';
 
 const ETCD = new URL(inject('endpoints')[0] as string);

@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync, utimesSync, 
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { fileStore } from '../../../src/node.js';
+import { Random } from '../../simulation/random.js';
 import { startScript } from '../../support/child.js';
 import { errorOf } from '../../support/errors.js';
-import { Random } from '../../support/simulation/random.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const PROGRAM = new URL('../../support/saving-program.ts', import.meta.url);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type CachedRange, op, prefix, type RangeChange } from '../../../src/index.js';
+import { randomNumbers } from '../../load/rounds.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
-import { randomNumbers } from '../../support/faults/rounds.js';
 
 /** Describes a change as text: its type, the last letter of its key, and the old and the new value. */
 function shown({ type, key, kv, old }: RangeChange): string {

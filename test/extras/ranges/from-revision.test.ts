@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { type Client, type Interceptor, type MirrorMessage, op, prefix } from '../../../src/index.js';
+import { Random } from '../../simulation/random.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied } from '../../support/locks.js';
 import { ownEtcd } from '../../support/own-etcd.js';
 import { Replica, rawEvents, stateAt, writeSome } from '../../support/replica.js';
-import { Random } from '../../support/simulation/random.js';
 
 const RANGE: string = '/etcdserverpb.KV/Range';
 

@@ -7,11 +7,11 @@ import {
   type PersistedRangeNotice,
   persisted,
 } from '../../../src/recipes.js';
+import { Random } from '../../simulation/random.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied } from '../../support/locks.js';
 import { ownEtcd } from '../../support/own-etcd.js';
-import { Random } from '../../support/simulation/random.js';
 
 /** A store in memory. The test may make its saves slow, or make them fail. */
 class MemoryStore implements CopyStore {

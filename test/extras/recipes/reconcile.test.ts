@@ -2,12 +2,12 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { inspectLock } from '../../../src/concurrency.js';
 import { type Client, compare, op, prefix } from '../../../src/index.js';
 import { type KeyRun, type LeaderKeyRun, type RunReport, reconcile } from '../../../src/recipes.js';
+import { Random } from '../../simulation/random.js';
 import { authEtcd, USER } from '../../support/auth-etcd.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied } from '../../support/locks.js';
 import { ownEtcd } from '../../support/own-etcd.js';
-import { Random } from '../../support/simulation/random.js';
 
 /** A signal that the test aborts. The end of the test aborts it, too. */
 function stopping(): AbortController {

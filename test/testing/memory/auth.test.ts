@@ -14,7 +14,7 @@ import { type ServerCall, StatusError, serverError } from '../../../src/testing/
 import type { MemberSettings } from '../../../src/testing/memory/settings.js';
 import type { Init } from '../../../src/wire/protobuf/codec.js';
 import type { Method } from '../../../src/wire/protobuf/schema.js';
-import { randomNumbers } from '../../support/faults/rounds.js';
+import { randomNumbers } from '../../load/rounds.js';
 import { ServiceBench, utf8 } from '../../support/memory-services.js';
 
 const { auth, kv, lease, maintenance, cluster, watch, lock, election } = methods;

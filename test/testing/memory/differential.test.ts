@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
-import { memoryCluster, realCluster } from '../../support/differential/cluster-control.js';
-import { compareClusters } from '../../support/differential/cluster-run.js';
-import { compare, showMismatch } from '../../support/differential/compare.js';
-import { memoryTarget } from '../../support/differential/memory-target.js';
-import { rpcs } from '../../support/differential/methods.js';
-import { run } from '../../support/differential/run.js';
-import { sequences } from '../../support/differential/sequence.js';
-import { rpcOf, type Step } from '../../support/differential/step.js';
-import { realTarget, type Target } from '../../support/differential/target.js';
+import { memoryCluster, realCluster } from '../../differential/cluster-control.js';
+import { compareClusters } from '../../differential/cluster-run.js';
+import { compare, showMismatch } from '../../differential/compare.js';
+import { memoryTarget } from '../../differential/memory-target.js';
+import { rpcs } from '../../differential/methods.js';
+import { run } from '../../differential/run.js';
+import { sequences } from '../../differential/sequence.js';
+import { rpcOf, type Step } from '../../differential/step.js';
+import { realTarget, type Target } from '../../differential/target.js';
 import { iterations, testedVersions } from '../../support/thorough.js';
 
 // `npm run test:differential` plays as many requests as its arguments say, at all versions of etcd.

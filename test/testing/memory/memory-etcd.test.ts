@@ -9,7 +9,7 @@ import {
   memory,
   memoryOverHttp2,
 } from '../../../src/testing/index.js';
-import { randomNumbers } from '../../support/faults/rounds.js';
+import { randomNumbers } from '../../load/rounds.js';
 import { runProgram } from '../../support/program.js';
 
 function start(options: MemoryEtcdOptions = {}): { server: MemoryEtcd; etcd: Client } {

@@ -1,0 +1,164 @@
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type DemoServer, startServer } from '../../../scripts/demo/server.js';
+import { DIAGRAMS, draw } from '../src/diagrams.js';
+import { CHECKS } from '../src/learn/checks.js';
+import { COURSE, ROOT, readChapters, runDemo, withBlocks } from '../src/learn/course.js';
+
+// Runs the programs of the course, their examples, and the answers to the exercises.
+
+const CHAPTERS = readChapters();
+const MAX_LINES = 60;
+const MAX_LINES_OF_ALL = 420;
+/** The last chapter whose program uses no library. The later programs use etcdwire. */
+const LAST_WITHOUT_LIBRARY = 10;
+/** The chapters whose examples print something else with the etcd in memory. */
+const WITH_REAL_ETCD = new Set([1, 6]);
+
+test('the course has ten programs without a library, of at most 60 lines and fewer than 420 lines in all', () => {
+  const programs = CHAPTERS.filter(({ number }) => number <= LAST_WITHOUT_LIBRARY);
+  const lines = programs.map(({ program }) => program.trimEnd().split('\n').length);
+  expect(lines.length).toBe(LAST_WITHOUT_LIBRARY);
+  expect(Math.max(...lines)).toBeLessThanOrEqual(MAX_LINES);
+  expect(lines.reduce((sum, each) => sum + each)).toBeLessThan(MAX_LINES_OF_ALL);
+});
+
+test.each(CHAPTERS)(
+  'chapter $number has three exercises, and imports only earlier chapters and node:net or etcdwire',
+  (chapter) => {
+    const exercises = chapter.page.split('## Exercises')[1] ?? '';
+    expect([...exercises.matchAll(/^\d\. /gm)].length).toBe(3);
+    expect(new Set((CHECKS[chapter.number] ?? []).map(({ exercise }) => exercise))).toEqual(
+      new Set([undefined, 1, 2, 3]),
+    );
+    const library = chapter.number <= LAST_WITHOUT_LIBRARY ? 'node:net' : './etcdwire.js';
+    for (const [, imported = ''] of chapter.program.matchAll(/from '(.*)'/g))
+      if (imported !== library) expect(imported < `./${chapter.name}`).toBe(true);
+  },
+);
+
+// The chapters run concurrently, because their examples mostly wait for a server or for a time limit.
+test.concurrent.each(CHAPTERS)(
+  'the page of chapter $number contains its program, and what its examples print',
+  async (chapter) => {
+    const outputOf = async (isBroken: boolean): Promise<string> => {
+      const server = await startServer(!WITH_REAL_ETCD.has(chapter.number), () => {});
+      try {
+        return await runDemo(chapter, new URL(server.endpoints[0] ?? '').host, isBroken);
+      } finally {
+        await server.close();
+      }
+    };
+    const [output, brokenOutput] = await Promise.all([outputOf(false), outputOf(true)]);
+    expect(withBlocks(chapter, output, brokenOutput)).toBe(chapter.page);
+  },
+);
+
+describe('with a real etcd', () => {
+  let server: DemoServer;
+  beforeAll(async () => {
+    server = await startServer(false, () => {});
+  });
+  afterAll(() => server.close());
+
+  test.each(CHAPTERS.flatMap(({ number, name }) => (CHECKS[number] ?? []).map((check) => ({ name, ...check }))))(
+    '$name: $needs $what',
+    async ({ name, run }) => {
+      const program = (await import(`${COURSE}${name}.ts`)) as object;
+      const answers = (await import(`${COURSE}answers/${name}.ts`)) as object;
+      await run({ ...program, ...answers }, new URL(server.endpoints[0] ?? '').host);
+    },
+  );
+});
+
+test.each(readdirSync(DIAGRAMS).filter((file) => file.endsWith('.txt')))(
+  'the SVG file beside course/diagrams/%s shows what npm run docs:diagrams draws from the text file',
+  (file) => {
+    const svg = readFileSync(`${DIAGRAMS}${file.replace('.txt', '.svg')}`, 'utf8');
+    expect(svg).toBe(draw(readFileSync(DIAGRAMS + file, 'utf8')));
+  },
+);
+
+function learn(...args: readonly string[]): { readonly status: number | null; readonly stdout: string } {
+  return spawnSync(process.execPath, ['--import', 'tsx', 'packages/learn/src/learn.ts', ...args], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
+}
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'etcdwire-learn-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+test('npm run learn copies missing programs, and counts the checks that are still to do', () => {
+  const folder = newFolder();
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(0);
+  expect(existsSync(join(folder, '01-preface.ts'))).toBe(true);
+  expect(stdout).toContain('2 of 5 checks passed, 3 to do');
+});
+
+test('npm run learn copies the program of chapter 11 so that it finds etcdwire', () => {
+  const folder = newFolder();
+  const { status, stdout } = learn('11', '--memory', '--folder', folder);
+  expect(status).toBe(0);
+  expect(stdout).toContain('3 of 8 checks passed, 5 to do');
+});
+
+test('npm run learn copies the program of chapter 12, and the proxies that its exercises need', () => {
+  const folder = newFolder();
+  const { status, stdout } = learn('12', '--memory', '--folder', folder);
+  expect(status).toBe(0);
+  expect(existsSync(join(folder, 'fault-proxy.ts'))).toBe(true);
+  expect(stdout).toContain('3 of 8 checks passed, 5 to do');
+});
+
+test('npm run learn names the check that a wrong program fails, and shows what the program did', () => {
+  const folder = newFolder();
+  const chapter = CHAPTERS.find(({ number }) => number === 4);
+  writeFileSync(join(folder, '04-protobuf.ts'), chapter?.broken ?? '');
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(1);
+  expect(stdout).toContain('failed  encode encodes integers');
+});
+
+test('npm run learn shows the input and the line of the program when the program throws an error', () => {
+  const folder = newFolder();
+  const program = readFileSync(`${COURSE}04-protobuf.ts`, 'utf8');
+  writeFileSync(join(folder, '04-protobuf.ts'), program.replace('BigInt(value))', 'BigInt(undefined as never))'));
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(1);
+  expect(stdout).toMatch(/encode\({ 1: 600, 2: 7n }\): the function threw TypeError: .*\n +at .*04-protobuf\.ts:\d+/);
+});
+
+test('npm run learn shows the error of the compiler when a program cannot be loaded', () => {
+  const folder = newFolder();
+  writeFileSync(join(folder, '04-protobuf.ts'), 'export const encode = (;\n');
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(1);
+  expect(stdout).toMatch(/could not be loaded, so no check ran:\n.*\n?.*04-protobuf\.ts:1:\d+/);
+  expect(stdout).toContain('0 of 5 checks passed');
+  expect(stdout).not.toContain('ended its process');
+});
+
+test('npm run learn says when a program has ended its own process', () => {
+  const folder = newFolder();
+  copyFileSync(`${COURSE}04-protobuf.ts`, join(folder, '04-protobuf.ts'));
+  writeFileSync(
+    join(folder, '04-protobuf.ts'),
+    `${readFileSync(`${COURSE}04-protobuf.ts`, 'utf8')}\nprocess.exit(0);\n`,
+  );
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(1);
+  expect(stdout).toContain('The program ended its process');
+});
+
+test('npm run learn lists the chapters, and refuses a chapter that does not exist', () => {
+  expect(learn().stdout).toContain(' 10  The lock');
+  expect(learn(`${CHAPTERS.length + 1}`).status).toBe(2);
+});
