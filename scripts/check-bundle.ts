@@ -58,11 +58,6 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
     limit: 69_200,
   },
   {
-    imports: '`Client`, `collectStats`',
-    code: "export { Client, collectStats } from './src/index.js'",
-    limit: 68_400,
-  },
-  {
     imports: '`Client`, `etcdwire/opentelemetry` (without @opentelemetry/api)',
     code: "export { Client } from './src/index.js'; export * from './src/opentelemetry.js'",
     limit: 68_400,

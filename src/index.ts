@@ -131,17 +131,7 @@ export {
   type ValueCodec,
   type Written,
 } from './extras/keys/index.js';
-export {
-  type CallStats,
-  collectStats,
-  type ErrorCounts,
-  type LatencyStats,
-  type RetryPolicy,
-  retryPolicy,
-  type Stats,
-  type StatsSnapshot,
-  type StreamStats,
-} from './extras/observe/index.js';
+export { type RetryPolicy, retryPolicy } from './extras/observe/index.js';
 export type {
   CachedRange,
   CachedRangeState,

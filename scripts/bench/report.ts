@@ -45,8 +45,7 @@ const NOTES: Readonly<Record<string, string>> = {
   [HOOKS_GROUP]:
     'This table is about etcdwire only, and has three times as many rounds as the others. "Without hooks" is a ' +
     'client built from the same sources, but without the code for interceptors and diagnostics channels. "Hooks ' +
-    'unused" is the client as published. The interceptor only passes each call on. "collectStats" counts and times ' +
-    'the calls. The subscriber listens to `etcdwire:call:start` and `etcdwire:call:end` and does nothing.',
+    'unused" is the client as published. The interceptor only passes each call on. The subscriber listens to `etcdwire:call:start` and `etcdwire:call:end` and does nothing.',
   [RETRYING_GROUP]:
     'This table is about etcdwire only. With `retryWrites`, each put is a transaction that also puts a guard, so etcd ' +
     'writes two keys instead of one.',

@@ -34,7 +34,6 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/runtimes.md': ['ts'],
   'docs/serverless.md': ['ts'],
   'docs/writes.md': ['ts'],
-  'docs/statistics.md': ['ts'],
   'docs/traffic.md': ['console', 'text'],
   'docs/testing.md': ['ts'],
   'docs/watches.md': ['ts'],

@@ -1,11 +1,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Client, type ClientOptions } from '../../src/extras/full/client.js';
 import { type RetryPolicy, retryPolicy } from '../../src/extras/observe/retry-policy.js';
-import { collectStats } from '../../src/extras/observe/stats.js';
 import type { Balance } from '../../src/rpc/endpoint-pool.js';
 import type { Interceptor } from '../../src/rpc/interceptors.js';
 import type { CallDiagnostics } from '../../src/rpc/observe.js';
 import type { TransportFactory } from '../../src/wire/transport.js';
+import { OpenCalls } from '../support/open-calls.js';
 import type { Calls } from './calls.js';
 import type { SimulatedCluster } from './cluster.js';
 import type { Process } from './process.js';
@@ -132,14 +132,12 @@ export class Clients {
 
   /** Reports the calls, streams and watches that are still open although all clients are closed. */
   checkLeft(violated: (rule: string, detail: string) => void): void {
-    for (const { owner, stats } of this.#clients) {
+    for (const { owner, open } of this.#clients) {
       if (owner.isKilled) continue;
-      const { calls, streams, watches } = stats.snapshot();
-      for (const [path, { inFlight, queued }] of Object.entries(calls))
-        if (inFlight + queued > 0)
-          violated('call left', `${path} of ${owner.name}: ${inFlight} sent, ${queued} waiting`);
-      for (const [path, { open }] of Object.entries(streams))
-        if (open > 0) violated('stream left', `${open} of ${path} of ${owner.name}`);
+      const { calls, streams, watches } = open;
+      for (const [path, count] of calls) if (count > 0) violated('call left', `${count} of ${path} of ${owner.name}`);
+      for (const [path, count] of streams)
+        if (count > 0) violated('stream left', `${count} of ${path} of ${owner.name}`);
       if (watches > 0) violated('watch left', `${watches} of ${owner.name}`);
     }
     if (this.#twice > 0) violated('ended twice', `${this.#twice} calls on the diagnostics channel`);
@@ -151,14 +149,14 @@ export class Clients {
 /** A client that knows its process, and whether the program has closed it. */
 class SimulatedClient extends Client {
   readonly owner: Process;
-  readonly stats: ReturnType<typeof collectStats>;
+  readonly open: OpenCalls;
   isClosed = false;
 
   constructor(owner: Process, options: ClientOptions & { readonly interceptors: readonly Interceptor[] }) {
-    const stats = collectStats();
-    super({ ...options, interceptors: [...options.interceptors, stats] });
+    const open = new OpenCalls();
+    super({ ...options, interceptors: [...options.interceptors, open] });
     this.owner = owner;
-    this.stats = stats;
+    this.open = open;
   }
 
   override close(): Promise<void> {

@@ -43,7 +43,7 @@ export const CLIENTS = ['etcdwire', 'etcdwire over grpc-js', 'etcd3', 'bare grpc
  * The names of variants of etcdwire that are built from the same sources and differ in their hooks, which are
  * interceptors and diagnostics channels.
  */
-export const HOOKED = ['without hooks', 'hooks unused', 'an interceptor', 'collectStats', 'a subscriber'] as const;
+export const HOOKED = ['without hooks', 'hooks unused', 'an interceptor', 'a subscriber'] as const;
 export type HookedName = (typeof HOOKED)[number];
 
 /** The names of clients of etcdwire without and with `retryWrites`. */

@@ -3,7 +3,6 @@ import { CoreClient } from '../../../src/client/core-client.js';
 import type { KeyspaceClient } from '../../../src/client/keyspace.js';
 import { coreLayers } from '../../../src/client/layers.js';
 import { Client } from '../../../src/extras/full/client.js';
-import { collectStats } from '../../../src/extras/observe/stats.js';
 import type { BenchClient, HookedName, RetryingName } from './bench-client.js';
 import { benchClientOf } from './etcdwire.js';
 
@@ -16,8 +15,6 @@ export function openVariant(name: HookedName | RetryingName, endpoint: string): 
       return benchClientOf(new Client({ endpoints }));
     case 'an interceptor':
       return benchClientOf(new Client({ endpoints, interceptors: [{ unary: (call, next) => next(call) }] }));
-    case 'collectStats':
-      return benchClientOf(new Client({ endpoints, interceptors: [collectStats()] }));
     case 'without retryWrites':
     case 'with retryWrites':
       return benchClientOf(new Client({ endpoints, retryWrites: name === 'with retryWrites' }));

@@ -115,8 +115,8 @@ const VARIANT_VALUE_BYTES = 100;
 const HOOKED_ROUNDS_FACTOR = 3;
 
 /**
- * Returns the workloads with gets by a client without hooks, with unused hooks, with an interceptor, with
- * `collectStats`, and with a subscriber.
+ * Returns the workloads with gets by a client without hooks, with unused hooks, with an interceptor, and
+ * with a subscriber.
  */
 export function hookWorkloads(settings: Settings): Workload[] {
   return variantWorkloads(HOOKS_GROUP, 'get', HOOKED, { ...settings, rounds: settings.rounds * HOOKED_ROUNDS_FACTOR });

@@ -1,12 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { Barrier, DoubleBarrier, Session } from '../../../src/concurrency.js';
 import { methods } from '../../../src/gen/methods.js';
-import { type Client, collectStats, EtcdError, type Interceptor, prefix } from '../../../src/index.js';
+import { type Client, EtcdError, type Interceptor, prefix } from '../../../src/index.js';
 import { containing } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied } from '../../support/locks.js';
 import { watchers } from '../../support/metrics.js';
+import { OpenCalls } from '../../support/open-calls.js';
 import { ownEtcd } from '../../support/own-etcd.js';
 
 describe('Barrier', () => {
@@ -26,14 +27,14 @@ describe('Barrier', () => {
 
   test('admits its waiters even if a client releases the barrier and immediately holds the barrier again', async () => {
     const { direct, proxy } = await proxied();
-    const stats = collectStats();
-    const etcd = openClient({ endpoints: [proxy.endpoint], interceptors: [stats] });
+    const calls = new OpenCalls();
+    const etcd = openClient({ endpoints: [proxy.endpoint], interceptors: [calls] });
     const name = unique('barrier');
     const barrier = new Barrier(direct, name);
     await barrier.hold();
     const waiting = new Barrier(etcd, name).wait();
     // The waiter reads the key, creates its watch, and reads the key again.
-    await expect.poll(() => stats.snapshot().calls[methods.kv.range.path]?.succeeded).toBe(2);
+    await expect.poll(() => calls.succeeded.get(methods.kv.range.path)).toBe(2);
     proxy.blackhole();
     await barrier.release();
     await barrier.hold();
