@@ -370,6 +370,8 @@ describe('`etcdwire-migrate`', () => {
   test('is a program that runs after the installation of the package, without other packages than typescript', async () => {
     const folder = temporaryFolder();
     await buildMigrate(join(folder, 'dist'));
+    const copied = readFileSync(join(folder, 'dist/migrate.cjs'), 'utf8').matchAll(/^\/\*! With ([^:]+):$/gm);
+    expect([...copied].map(([, names]) => names)).toEqual(['diff']);
     mkdirSync(join(folder, 'node_modules'));
     symlinkSync(dirname(dirname(await typescriptCompiler('5.9.3'))), join(folder, 'node_modules/typescript'));
     writeFileSync(join(folder, 'program.ts'), IMPORT);
