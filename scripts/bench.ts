@@ -96,7 +96,7 @@ type Cleanup = () => void | Promise<void>;
  * Starts etcd, runs the workloads and resolves with their results. @throws Interrupted if the process receives SIGINT
  * or SIGTERM.
  */
-async function measure({ settings, members }: Arguments, selected: readonly Workload[]): Promise<Results> {
+async function measure({ settings, members, assert }: Arguments, selected: readonly Workload[]): Promise<Results> {
   const cleanups: Cleanup[] = [];
   const work = async (): Promise<Results> => {
     const { workloads, leftOut } = await withBuiltPrograms(selected);
@@ -122,7 +122,7 @@ async function measure({ settings, members }: Arguments, selected: readonly Work
       cleanups.push(() => cleanUp(closing));
       const bench = new Bench(settings, server, installation);
       closing.push(() => bench.close());
-      measured.push(...(await runWorkloads(bench, onServer, progress)));
+      measured.push(...(await runWorkloads(bench, onServer, progress, { assert })));
       await cleanUp(closing);
       used = server;
     }

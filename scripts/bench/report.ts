@@ -12,7 +12,7 @@ import {
 } from './workloads/calls.js';
 import { EXPIRING_GROUP } from './workloads/expiring.js';
 import { JOBS_GROUP } from './workloads/jobs.js';
-import { BOUNDS_GROUP, SCALING_GROUP } from './workloads/scaling.js';
+import { BOUNDS_GROUP, exponentOf, MAX_EXPONENT, SCALING_GROUP } from './workloads/scaling.js';
 import { COLD_START_GROUP, COLD_START_VARIANT, MEMORY_GROUP } from './workloads/start-and-memory.js';
 import {
   CATCH_UP_VARIANT,
@@ -133,12 +133,6 @@ const TARGETS: readonly Target[] = [
   },
 ];
 
-/**
- * The greatest exponent by which the CPU time of a workload may grow with its size. Linear work has the exponent 1.
- * With these sizes, work of n log n has an exponent of up to 1.2. The rest of the limit allows for noise.
- */
-const MAX_EXPONENT = 1.35;
-
 /** A target, and whether the run has met it. */
 export interface Verdict {
   readonly what: string;
@@ -157,7 +151,7 @@ export function verdictsOn(outcomes: readonly Outcome[]): Verdict[] {
 
 function exponents(outcomes: readonly Outcome[]): Verdict[] {
   return outcomes.flatMap(({ group, variant, samples }) => {
-    const measured = metricSpreadOf(samples, 'exponent')?.median;
+    const measured = exponentOf(samples);
     if (measured === undefined) return [];
     const what = `growth of ${group}, ${variant}`;
     return [{ what, metric: 'exponent' as const, limit: MAX_EXPONENT, measured, met: measured <= MAX_EXPONENT }];

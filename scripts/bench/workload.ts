@@ -25,6 +25,8 @@ export interface Workload<Competitor extends string = string> {
   finish?(bench: Bench): Promise<unknown>;
   /** Adds metrics that are calculated from the samples of all rounds and competitors. */
   conclude?(outcomes: readonly Outcome[]): Outcome[];
+  /** Whether the outcomes so far meet the target of the workload, so that a run with `--assert` needs no more rounds. */
+  isEnough?(outcomes: readonly Outcome[]): boolean;
 }
 
 /** The result of one competitor in one workload. */
@@ -60,19 +62,26 @@ export function nameOf({ group, variant }: Pick<Workload, 'group' | 'variant'>):
 
 /**
  * Runs workloads one after the other. The competitors take turns in each round, and each round starts with a different
- * competitor. A competitor that fails drops out of the workload, and the remaining competitors continue.
+ * competitor. A competitor that fails drops out of the workload, and the remaining competitors continue. With `assert`, a
+ * workload ends after the first round that is enough.
  */
 export async function runWorkloads(
   bench: Bench,
   workloads: readonly Workload[],
   progress: Progress,
+  { assert }: { readonly assert: boolean },
 ): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
-  for (const workload of workloads) outcomes.push(...(await runWorkload(bench, workload, progress)));
+  for (const workload of workloads) outcomes.push(...(await runWorkload(bench, workload, progress, assert)));
   return outcomes;
 }
 
-async function runWorkload(bench: Bench, workload: Workload, progress: Progress): Promise<Outcome[]> {
+async function runWorkload(
+  bench: Bench,
+  workload: Workload,
+  progress: Progress,
+  stopsEarly: boolean,
+): Promise<Outcome[]> {
   const { group, variant, competitors, rounds, concurrent = false, conclude = (outcomes) => [...outcomes] } = workload;
   const name = nameOf(workload);
   const samples = new Map<string, Sample[]>(competitors.map((competitor) => [competitor, []]));
@@ -88,6 +97,14 @@ async function runWorkload(bench: Bench, workload: Workload, progress: Progress)
     }
     progress.step();
   };
+  const outcomes = (): Outcome[] =>
+    conclude(
+      competitors.map((competitor) => {
+        const failure = failures.get(competitor);
+        const outcome = { group, variant, competitor, samples: samples.get(competitor) ?? [] };
+        return failure === undefined ? outcome : { ...outcome, failure };
+      }),
+    );
   progress.at(name, 0, rounds, undefined);
   try {
     await workload.prepare?.(bench);
@@ -100,15 +117,12 @@ async function runWorkload(bench: Bench, workload: Workload, progress: Progress)
     if (concurrent) await Promise.all(order.map((competitor) => measure(competitor, round)));
     else for (const competitor of order) await measure(competitor, round);
     await workload.afterRound?.(bench);
+    if (!stopsEarly || workload.isEnough?.(outcomes()) !== true) continue;
+    for (let left = (rounds - round) * competitors.length; left > 0; left -= 1) progress.step();
+    break;
   }
   await workload.finish?.(bench);
-  return conclude(
-    competitors.map((competitor) => {
-      const failure = failures.get(competitor);
-      const outcome = { group, variant, competitor, samples: samples.get(competitor) ?? [] };
-      return failure === undefined ? outcome : { ...outcome, failure };
-    }),
-  );
+  return outcomes();
 }
 
 function messageOf(error: unknown): string {

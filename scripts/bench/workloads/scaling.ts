@@ -45,6 +45,7 @@ export function scalingWorkloads({ quick, rounds }: Settings): Workload[] {
       measure: (bench, competitor) => perform(bench, { name, size: sizes.get(competitor) as number }),
       afterRound: compact,
       conclude: addExponent,
+      isEnough: (outcomes) => outcomes.every(({ samples }) => (exponentOf(samples) ?? 0) <= MAX_EXPONENT),
     };
   });
 }
@@ -138,6 +139,18 @@ async function compact({ client }: Bench): Promise<void> {
   // A revision can be compacted only once.
   const { header } = await client.put('bench/compacted', 'x');
   await client.compact(header.revision, { physical: true });
+}
+
+/**
+ * The greatest exponent by which the CPU time of a workload may grow with its size. Linear work has the exponent 1, and
+ * quadratic work 2. With these sizes, work of n log n has an exponent of up to 1.2. The rest of the limit allows for
+ * noise, and for processors whose caches hold the objects of the smaller size only: there, the expiry of calls has 1.4.
+ */
+export const MAX_EXPONENT = 1.5;
+
+/** Returns the exponent that `addExponent` has added to the samples. Undefined for the smaller size. */
+export function exponentOf(samples: readonly Sample[]): number | undefined {
+  return metricSpreadOf(samples, 'exponent')?.median;
 }
 
 /**
