@@ -61,7 +61,10 @@ for (const file of PROTO_FILES) write(file.replace('.proto', '.ts'), messagesMod
 writeMethods();
 write('enums.ts', enumsModule());
 const namespaces = PROTO_FILES.map(namespaceOf);
-write('descriptors.ts', `${header('')}\n\n${descriptorsModule(namespaces)}`);
+write(
+  'descriptors.ts',
+  `${header('')}\n\n${descriptorsModule(namespaces, (scalar) => (SCALARS[scalar] as ScalarKind).letter)}`,
+);
 const comments = join(root, 'packages/cli/src/comments.ts');
 writeFileSync(comments, `${header('')}\n\n${commentsModule(namespaces)}`);
 execFileSync(join(root, 'node_modules/.bin/biome'), ['check', '--write', '--log-level=error', out, comments], {

@@ -5,16 +5,19 @@ import { camelCase } from './names.js';
  * Returns the source of the module with the fields of all messages and the values of all enums, for code that works
  * with any message.
  */
-export function descriptorsModule(namespaces: readonly protobuf.Namespace[]): string {
+export function descriptorsModule(
+  namespaces: readonly protobuf.Namespace[],
+  letterOf: (scalar: string) => string,
+): string {
   const all = namespaces.flatMap(descendants);
-  const messages = all.filter((each) => each instanceof protobuf.Type).map(messageRow);
+  const messages = all.filter((each) => each instanceof protobuf.Type).map((type) => messageRow(type, letterOf));
   const enums = all.filter((each) => each instanceof protobuf.Enum).map(enumRow);
-  return `import type { FieldDescriptor } from '../wire/index.js';
+  return `import { type FieldDescriptor, fieldsFromTexts } from '../wire/index.js';
 
 /** The fields of each message, by its full name. */
-export const messageFields: Readonly<Record<string, readonly FieldDescriptor[]>> = {
+export const messageFields: Readonly<Record<string, readonly FieldDescriptor[]>> = /* @__PURE__ */ fieldsFromTexts({
 ${messages.join('\n')}
-};
+});
 
 /** The numbers of each enum's values, by its full name. */
 export const enumValues: Readonly<Record<string, Readonly<Record<string, number>>>> = {
@@ -52,18 +55,22 @@ export function descendants(parent: protobuf.NamespaceBase): protobuf.Reflection
   );
 }
 
-function messageRow(type: protobuf.ReflectionObject): string {
-  const fields = [...(type as protobuf.Type).fieldsArray].sort((a, b) => a.id - b.id).map(fieldRow);
-  return `'${fullName(type)}': [${fields.join('\n')}],`;
+function messageRow(type: protobuf.ReflectionObject, letterOf: (scalar: string) => string): string {
+  const fields = [...(type as protobuf.Type).fieldsArray]
+    .sort((a, b) => a.id - b.id)
+    .map((field) => fieldText(field, letterOf));
+  return `'${fullName(type)}': '${fields.join(' ')}',`;
 }
 
-function fieldRow(field: protobuf.Field): string {
-  const { partOf, resolvedType } = field;
-  const kind = resolvedType instanceof protobuf.Enum ? 'enum' : 'message';
-  const type = resolvedType === null ? `scalar: '${field.type}'` : `${kind}: '${fullName(resolvedType)}'`;
-  const repeated = field.repeated ? ', repeated: true' : '';
-  const oneof = partOf === null ? '' : `, oneof: '${camelCase(partOf.name)}'`;
-  return `{ number: ${field.id}, name: '${field.name}', property: '${camelCase(field.name)}', type: { ${type} }${repeated}${oneof} },`;
+/** Returns the text of a field; see `fieldsFromTexts` in src/wire/protobuf/schema.ts. */
+function fieldText(field: protobuf.Field, letterOf: (scalar: string) => string): string {
+  const { id, name, partOf, repeated, resolvedType } = field;
+  const letter = resolvedType === null ? letterOf(field.type) : resolvedType instanceof protobuf.Enum ? 'e' : 'm';
+  const usual = name.replace(/_(\w)/g, (_, first: string) => first.toUpperCase());
+  const property = camelCase(name) === usual ? '' : `=${camelCase(name)}`;
+  const type = resolvedType === null ? '' : `:${fullName(resolvedType)}`;
+  const oneof = partOf === null ? '' : `@${camelCase(partOf.name)}`;
+  return `${letter}${repeated ? '*' : ''}${id}${name}${property}${type}${oneof}`;
 }
 
 function enumRow(type: protobuf.ReflectionObject): string {

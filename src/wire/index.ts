@@ -49,7 +49,14 @@ export { http2Over } from './http2/transport.js';
 export { checkMetadata, decodeResponse, encodeRequest, isPrintable, responseTooLarge } from './messages.js';
 export { type Codec, decode, encode, type Init } from './protobuf/codec.js';
 export { MAX_DEPTH, Reader } from './protobuf/reader.js';
-export type { FieldDescriptor, FieldType, Method, MethodKind, ScalarType } from './protobuf/schema.js';
+export {
+  type FieldDescriptor,
+  type FieldType,
+  fieldsFromTexts,
+  type Method,
+  type MethodKind,
+  type ScalarType,
+} from './protobuf/schema.js';
 export { tableCodec } from './protobuf/table-codec.js';
 export {
   type AttemptObserver,

@@ -32,3 +32,46 @@ export interface FieldDescriptor {
   /** If the field belongs to a oneof, the name of the TypeScript property for that oneof. */
   readonly oneof?: string;
 }
+
+/** The scalar types by the letters that stand for them, as in the tables of `tableCodec`. */
+const SCALARS: Readonly<Record<string, ScalarType>> = {
+  b: 'bool',
+  i: 'int64',
+  n: 'uint32',
+  s: 'string',
+  u: 'uint64',
+  y: 'bytes',
+};
+
+/**
+ * A field in the text of a message: the letter of its type, `*` for a repeated field, the number and the name. These
+ * follow: `=` and the property if it is not the name in camel case, `:` and the full name of the type for a message
+ * (letter `m`) or an enum (letter `e`), and `@` and the property of the oneof.
+ */
+const FIELD = /(\w)(\*?)(\d+)(\w+)(?:=(\w+))?(?::([\w.]+))?(?:@(\w+))?/g;
+
+/** Returns the fields of each message from texts such as `y1key i2create_revision e3type:mvccpb.Event.EventType`. */
+export function fieldsFromTexts(
+  texts: Readonly<Record<string, string>>,
+): Readonly<Record<string, readonly FieldDescriptor[]>> {
+  return Object.fromEntries(Object.entries(texts).map(([message, text]) => [message, fieldsFromText(text)]));
+}
+
+function fieldsFromText(text: string): readonly FieldDescriptor[] {
+  return Array.from(
+    text.matchAll(FIELD),
+    ([, letter = '', repeated, number, name = '', property, type = '', oneof]) => ({
+      number: Number(number),
+      name,
+      property: property ?? name.replace(/_(\w)/g, (_, first: string) => first.toUpperCase()),
+      type:
+        letter === 'm'
+          ? { message: type }
+          : letter === 'e'
+            ? { enum: type }
+            : { scalar: SCALARS[letter] as ScalarType },
+      ...(repeated === '*' ? { repeated: true as const } : {}),
+      ...(oneof === undefined ? {} : { oneof }),
+    }),
+  );
+}
