@@ -79,6 +79,18 @@ for (const [file, targets] of imports) {
   }
 }
 
+/** The rooms up to the locks. Two of their files must not have the same words in their names. */
+const core = places.slice(0, places.findIndex(({ folder }) => folder === 'locks') + 1);
+const named = new Map<string, string>();
+for (const file of sources.keys()) {
+  const name = posix.basename(file, '.ts');
+  if (name === 'index' || !core.some(({ folder, path }) => folder !== 'gen' && file.startsWith(path))) continue;
+  const words = name.split('-').sort().join('-');
+  const other = named.get(words);
+  if (other !== undefined) violations.push(`${file} and ${other} have names of the same words`);
+  named.set(words, file);
+}
+
 const visited = new Set<string>();
 for (const file of sources.keys()) if (!placeOf(file)?.isPrivate) findCircles(file, []);
 

@@ -949,7 +949,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a refused read beside a write counts as checked by all members, although no condition reads its range',
-    file: 'src/rpc/refusals.ts',
+    file: 'src/rpc/proofs.ts',
     find: 'return revision !== 0n || !compare.some(',
     replace: 'return revision !== 0n && !compare.some(',
     tests: ['test/base/partial-effects'],
@@ -957,7 +957,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the refusal of a response that is too long, by a proxy, counts as the refusal of the request',
-    file: 'src/rpc/refusals.ts',
+    file: 'src/rpc/proofs.ts',
     find: 'return named !== undefined && Number(named) === length();',
     replace: 'return named !== undefined;',
     tests: ['test/rpc/refusals'],
@@ -1078,7 +1078,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'Slots.tryTake and Semaphore.tryAcquire wait for a holder behind a contender that waits with the gate',
-    file: 'src/locks/lock.ts',
+    file: 'src/locks/acquire.ts',
     find: "watchUntil(gate.session.client, { keys: taken, event: 'put' }, inner, unlessFree).then(ending.fail, ending.fail);",
     replace: 'void unlessFree;',
     tests: ['test/locks/tries'],

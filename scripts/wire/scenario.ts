@@ -8,7 +8,7 @@ import { methods } from '../../src/gen/methods.js';
 import type { OpenByteStream } from '../../src/host/host.js';
 import { openByteStream } from '../../src/host/node.js';
 import { Client, compare, op } from '../../src/index.js';
-import { http2Over } from '../../src/wire/http2/transport.js';
+import { http2Over } from '../../src/wire/http2/http2-transport.js';
 import { startEtcd } from '../etcd.js';
 
 // Two clients, Anne and Ben, contend for one lock. The lease IDs, the cluster ID, the member ID and the address are

@@ -20,8 +20,8 @@ import {
 } from '../client/index.js';
 import { mirrorOf } from '../extras/ranges/index.js';
 import { type CallOptions, checkCallOptions, type WithHeader, withHeader } from '../rpc/index.js';
+import { acquire, sharedContender } from './acquire.js';
 import { Held, hold, RELEASE_OPTIONS, type ReleaseOptions } from './held.js';
-import { acquire, sharedContender } from './lock.js';
 import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import { type LockOptions, type WaitOptions, withinLimit } from './waiting.js';

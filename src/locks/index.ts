@@ -1,3 +1,4 @@
+export { acquire, type QueueContender, sharedContender, tryAcquire, tryGate, uniqueContender } from './acquire.js';
 export { Election, type Leadership, observe } from './election.js';
 export { Ending } from './ending.js';
 export { type Branch, branchOf, checkGuardedCount, type Operations, onlyNested } from './guarded-request.js';
@@ -6,7 +7,6 @@ export { Held, hold, RELEASE_OPTIONS, RELEASE_TIMEOUT_MS, type ReleaseOptions } 
 export { checkNameOutside, helperPrefix, withHelperKeys } from './helper-keys.js';
 export { type Contender, inspectLock, type LockState } from './inspect-lock.js';
 export { type LeadOptions, lead, type Term } from './lead.js';
-export { acquire, type QueueContender, sharedContender, tryAcquire, tryGate, uniqueContender } from './lock.js';
 export { checkName, keyGone, leaveQueue, lockLost, undoPut, uniqueKey, watchOwnKey } from './lock-queue.js';
 export { Mutex, type MutexOptions, tryWithLock, type WithLockOptions, withLock, withLocks } from './mutex.js';
 export { type Owner, type ReentrantHeld, ReentrantMutex } from './reentrant-mutex.js';

@@ -10,8 +10,8 @@ import {
 import type { CoreKeyspace } from '../client/index.js';
 import type { AsyncContext } from '../host/index.js';
 import { asyncContext } from '../host/node.js';
+import { acquire, type QueueContender, sharedContender, tryAcquire } from './acquire.js';
 import { Held } from './held.js';
-import { acquire, type QueueContender, sharedContender, tryAcquire } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, isSameKeyspace, LEASE_OPTIONS, Session, type SessionOptions } from './session.js';
 import { cleanedUp, LOCK_OPTIONS, type LockOptions, untilAnswered, waitLimit } from './waiting.js';

@@ -1,5 +1,5 @@
+import { acquire, type QueueContender, tryAcquire, uniqueContender } from './acquire.js';
 import { Held } from './held.js';
-import { acquire, type QueueContender, tryAcquire, uniqueContender } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import type { LockOptions } from './waiting.js';

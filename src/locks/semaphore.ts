@@ -1,9 +1,9 @@
 import { checkCount, onAbort } from '../base/index.js';
 import { compare, type Keys, op, prefix, preparedTxn } from '../client/index.js';
 import type { CallOptions } from '../rpc/index.js';
+import { acquire, type QueueContender, tryGate, uniqueContender } from './acquire.js';
 import { Held, hold } from './held.js';
 import { checkNameOutside } from './helper-keys.js';
-import { acquire, type QueueContender, tryGate, uniqueContender } from './lock.js';
 import { keyGone, undoPut, uniqueKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import {

@@ -32,7 +32,7 @@ import { CallQueue, classOf } from './call-queue.js';
 import { ClusterIdentity, headerOf, isLinearizable } from './cluster-identity.js';
 import { type Balance, type CallClass, EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 import type { PlaintextRule } from './plaintext-rule.js';
-import { withProof } from './refusals.js';
+import { withProof } from './proofs.js';
 
 /**
  * A timeout counts as a failure of the endpoint if attempts have been without an answer for more than this many

@@ -31,7 +31,15 @@ export {
 } from './observe.js';
 export { withOrderedReads } from './ordered-reads.js';
 export { PlaintextRule } from './plaintext-rule.js';
-export { isCheckedByOne } from './refusals.js';
+export { isCheckedByOne } from './proofs.js';
+export {
+  type BidiStream,
+  openServerStream,
+  openStream,
+  readStream,
+  STREAM_OPTIONS,
+  type StreamOptions,
+} from './raw-streams.js';
 export { type WithHeader, withHeader, withHeaderOf } from './results.js';
 export { type NextStream, ResumableStream } from './resumable-stream.js';
 export {
@@ -51,12 +59,4 @@ export {
   withoutDefaultTimeout,
   withSharedLimit,
 } from './rpc.js';
-export {
-  type BidiStream,
-  openServerStream,
-  openStream,
-  readStream,
-  STREAM_OPTIONS,
-  type StreamOptions,
-} from './streams.js';
 export { WaitTrace } from './wait-trace.js';

@@ -1,5 +1,5 @@
 import { openByteStream } from '../host/node.js';
-import { http2Over } from './http2/transport.js';
+import { http2Over } from './http2/http2-transport.js';
 import type { TransportFactory } from './transport.js';
 
 /**

@@ -25,6 +25,7 @@ export { HeaderReader, problemOfField } from './http2/header-reader.js';
 export { type HeaderList, HpackDecoder } from './http2/hpack/decoder.js';
 export { HpackEncoder, literalString, neverIndexedBytes, writeNeverIndexed } from './http2/hpack/encoder.js';
 export { DynamicTable, entryBytes, type HeaderField, STATIC_TABLE } from './http2/hpack/tables.js';
+export { http2Over } from './http2/http2-transport.js';
 export {
   MESSAGE_PREFIX_BYTES,
   MessageAssembler,
@@ -45,7 +46,6 @@ export {
   Setting,
   STREAM_WINDOW_BYTES,
 } from './http2/settings.js';
-export { http2Over } from './http2/transport.js';
 export { checkMetadata, decodeResponse, encodeRequest, isPrintable, responseTooLarge } from './messages.js';
 export { type Codec, decode, encode, type Init } from './protobuf/codec.js';
 export { MAX_DEPTH, Reader } from './protobuf/reader.js';

@@ -60,6 +60,11 @@ test.each<[string, Record<string, string>, string]>([
     'src/locks/lock.ts imports packages/cli/src/main.ts, which is in a higher room',
   ],
   [
+    'two files of the core with the same words in their names',
+    { 'locks/lock.ts': '', 'locks/a-b.ts': '', 'base/b-a.ts': '' },
+    'src/locks/a-b.ts and src/base/b-a.ts have names of the same words',
+  ],
+  [
     'a circle of imports',
     { 'locks/lock.ts': "import './index.js';\n" },
     'circular imports: src/locks/index.ts imports src/locks/lock.ts imports src/locks/index.ts',

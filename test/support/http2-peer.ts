@@ -1,7 +1,7 @@
 import { expect, onTestFinished } from 'vitest';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import type { ByteStream, ByteStreamEvents, OpenByteStream } from '../../src/host/host.js';
-import { http2Over } from '../../src/wire/http2/transport.js';
+import { http2Over } from '../../src/wire/http2/http2-transport.js';
 import type { Transport, TransportOptions } from '../../src/wire/transport.js';
 import { ClientRules, type PeerRequest } from './http2-client-rules.js';
 import {

@@ -6,7 +6,7 @@ import { type Deliver, inProcess } from '../../src/testing/http2-server/in-proce
 import { type Listener, openPort } from '../../src/testing/http2-server/listen.js';
 import { Http2Server, type Http2ServerOptions } from '../../src/testing/http2-server/server.js';
 import { type ResponseStream, Router, type ServerCall, StatusError } from '../../src/testing/memory/service.js';
-import { http2Over } from '../../src/wire/http2/transport.js';
+import { http2Over } from '../../src/wire/http2/http2-transport.js';
 import type { Transport, TransportOptions } from '../../src/wire/transport.js';
 import { UNTIMED } from './http2-peer.js';
 

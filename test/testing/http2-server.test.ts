@@ -9,7 +9,7 @@ import { type InProcessConnection, inProcess } from '../../src/testing/http2-ser
 import { type Listener, openPort } from '../../src/testing/http2-server/listen.js';
 import { type Clock, ManualClock } from '../../src/testing/memory/clock.js';
 import { StatusError } from '../../src/testing/memory/service.js';
-import { http2Over } from '../../src/wire/http2/transport.js';
+import { http2Over } from '../../src/wire/http2/http2-transport.js';
 import type { Metadata, OutgoingStream, Transport } from '../../src/wire/transport.js';
 import { errorOf } from '../support/errors.js';
 import { CREATE_WATCH } from '../support/http2-calls.js';

@@ -10,7 +10,7 @@ import {
 import { openByteStream, overCallerStream } from '../../host/node.js';
 import type { TransportFactory } from '../transport.js';
 import { MAX_WINDOW_BYTES } from './frame.js';
-import { http2Over } from './transport.js';
+import { http2Over } from './http2-transport.js';
 
 /** Options of `http2`. */
 export interface Http2Options {

@@ -3,7 +3,7 @@ import type { ByteStream, ByteStreamEvents } from '../../../src/host/host.js';
 import { type Deliver, InProcessConnection } from '../../../src/testing/http2-server/in-process.js';
 import { Http2Server } from '../../../src/testing/http2-server/server.js';
 import type { Service } from '../../../src/testing/memory/service.js';
-import { http2Over } from '../../../src/wire/http2/transport.js';
+import { http2Over } from '../../../src/wire/http2/http2-transport.js';
 import type { TransportFactory } from '../../../src/wire/transport.js';
 import type { SimulatedMember } from '../member.js';
 import { type Link, type Path, SlowMessages } from '../network.js';

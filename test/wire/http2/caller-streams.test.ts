@@ -13,7 +13,7 @@ import { overWebStreams, WebByteStream } from '../../../src/host/web-streams.js'
 import { type ClientOptions, EtcdError, type Http2Options, http2, prefix } from '../../../src/index.js';
 import { Http2Server } from '../../../src/testing/http2-server/server.js';
 import { MemoryEtcd } from '../../../src/testing/index.js';
-import { http2Over } from '../../../src/wire/http2/transport.js';
+import { http2Over } from '../../../src/wire/http2/http2-transport.js';
 import type { TransportFactory } from '../../../src/wire/transport.js';
 import { startScript } from '../../support/child.js';
 import { openClient, unique } from '../../support/client.js';

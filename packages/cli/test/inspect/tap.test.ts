@@ -3,7 +3,7 @@ import type { AnyMethod } from '../../../../src/extras/transports/json/method-ta
 import { methods } from '../../../../src/gen/methods.js';
 import { openByteStream } from '../../../../src/host/node.js';
 import { type Client, prefix } from '../../../../src/index.js';
-import { http2Over } from '../../../../src/wire/http2/transport.js';
+import { http2Over } from '../../../../src/wire/http2/http2-transport.js';
 import { authEtcd, TOKEN, USER } from '../../../../test/support/auth-etcd.js';
 import { openClient, unique } from '../../../../test/support/client.js';
 import { type DecodedFrame, FrameDecoder, type StreamMethods, type WireFrame } from '../../src/inspect/frames.js';
