@@ -71,40 +71,8 @@ export function acquire<T extends Held>(
   options: LockOptions,
   type: HeldClass<T>,
 ): Promise<T> {
-  const { session, name, queueKey, value } = contender;
-  const { client } = session;
-  return withinLimit(
-    what,
-    options,
-    session.signal,
-    async (limit) => {
-      limit.forLock().taken(true);
-      const leaveLocalQueue = (await localQueueOf(contender)?.enter(limit.firstCalls.signal)) ?? NO_LOCAL_QUEUE;
-      limit.taken(false);
-      contender.entry ??= putUnlessExists(queueKey, value);
-      const put = session.guards.begin(contender.entry);
-      let enqueued: Enqueued | undefined;
-      let own: OwnKey;
-      try {
-        // `enqueue` never returns undefined for this write: if its condition is false, the key exists.
-        enqueued = (await enqueue(client, queueKey, limit.firstCalls, put)) as Enqueued;
-        own = await withValue(client, enqueued, value, limit.firstCalls);
-        if (enqueued.predecessor !== undefined) {
-          const { waiting } = limit;
-          limit.taken(true);
-          const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
-          own = { ...own, seenAt: await waitUntilFirst(client, enqueued, waiting).finally(stopWatching) };
-          limit.taken(false);
-        }
-      } catch (error) {
-        await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
-        throw error;
-      }
-      return hold(type, session, name, own, leaveLocalQueue).limit(options.maxHoldMs);
-    },
-    undefined,
-    LOCK_OPTIONS,
-  );
+  // `take` returns undefined only if it must not wait.
+  return take(what, contender, options, type, true) as Promise<T>;
 }
 
 /** Acquires the lock if it is free and no other locker in the session waits for it. Returns undefined otherwise. */
@@ -114,6 +82,17 @@ export function tryAcquire<T extends Held = Held>(
   options: LockOptions,
   type: HeldClass<T> = Held as HeldClass<never>,
 ): Promise<T | undefined> {
+  return take(what, contender, options, type, false);
+}
+
+/** Acquires the lock. If it is taken, waits for it if `waits`, and returns undefined otherwise. */
+function take<T extends Held>(
+  what: string,
+  contender: QueueContender,
+  options: LockOptions,
+  type: HeldClass<T>,
+  waits: boolean,
+): Promise<T | undefined> {
   const { session, name, queueKey, value } = contender;
   const { client } = session;
   return withinLimit(
@@ -121,19 +100,28 @@ export function tryAcquire<T extends Held = Held>(
     options,
     session.signal,
     async (limit) => {
-      const leaveLocalQueue = contender.isShared ? localQueueOf(contender)?.tryEnter() : NO_LOCAL_QUEUE;
+      if (waits) limit.forLock();
+      const leaveLocalQueue = await enterLocalQueue(contender, limit, waits);
       if (leaveLocalQueue === undefined) return undefined;
-      const put = session.guards.begin(putIfFirst(queueKey, value));
+      const put = session.guards.begin(waits ? entryOf(contender) : putIfFirst(queueKey, value));
       let enqueued: Enqueued | undefined;
       let own: OwnKey | undefined;
       try {
+        // Returns undefined if the contender must not wait and another key is in the queue.
         enqueued = await enqueue(client, queueKey, limit.firstCalls, put);
-        if (enqueued !== undefined && enqueued.predecessor === undefined)
+        const isFirst = enqueued?.predecessor === undefined;
+        if (enqueued !== undefined && (waits || isFirst))
           own = await withValue(client, enqueued, value, limit.firstCalls);
-        // An earlier session with the same lease has put the key behind another contender's key. The call must not
-        // wait.
+        // An earlier session with the same lease has put the key behind another contender's key.
         else if (enqueued !== undefined)
           await leaveQueue(client, queueKey.key, enqueued.own.createRevision, limit.firstCalls);
+        if (enqueued !== undefined && own !== undefined && !isFirst) {
+          const { waiting } = limit;
+          limit.taken(true);
+          const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
+          own = { ...own, seenAt: await waitUntilFirst(client, enqueued, waiting).finally(stopWatching) };
+          limit.taken(false);
+        }
       } catch (error) {
         await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
         throw error;
@@ -145,6 +133,30 @@ export function tryAcquire<T extends Held = Held>(
     undefined,
     LOCK_OPTIONS,
   );
+}
+
+/** Returns the transaction of the contender, which later calls of a `Mutex` use again. */
+function entryOf(contender: QueueContender): QueueKeyTxn {
+  contender.entry ??= putUnlessExists(contender.queueKey, contender.value);
+  return contender.entry;
+}
+
+/**
+ * Enters the local queue of a contender that shares its queue key. Resolves with the function that leaves it, or with
+ * undefined if other lockers of the session are in the queue and the contender must not wait.
+ */
+async function enterLocalQueue(
+  { session, queueKey, isShared }: QueueContender,
+  limit: WaitLimit,
+  waits: boolean,
+): Promise<(() => void) | undefined> {
+  if (!isShared) return () => {};
+  const queue = session.localQueue(queueKey.key);
+  if (!waits) return queue.tryEnter();
+  limit.taken(true);
+  const leave = await queue.enter(limit.firstCalls.signal);
+  limit.taken(false);
+  return leave;
 }
 
 /** Why the wait for a gate ends: nothing is free. */
@@ -183,13 +195,6 @@ export async function tryGate(
     ending.fail(NOTHING_FREE);
     ending.close();
   }
-}
-
-/** For a contender without a local queue: does nothing. */
-const NO_LOCAL_QUEUE = (): void => {};
-
-function localQueueOf({ session, queueKey, isShared }: QueueContender) {
-  return isShared ? session.localQueue(queueKey.key) : undefined;
 }
 
 /**
