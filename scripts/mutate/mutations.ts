@@ -1141,10 +1141,17 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a controller misses a deletion that was compacted while it had no connection',
-    file: 'src/extras/recipes/followed-keys.ts',
-    find: 'if (!next.has(id)) this.#listener.changed(key);',
-    replace: 'if (next.has(id)) this.#listener.changed(key);',
+    file: 'src/extras/ranges/range-fold.ts',
+    find: 'if (this.kvs.get(old.key) === undefined) note(old.key, old, undefined);',
+    replace: 'if (this.kvs.get(old.key) !== undefined) note(old.key, old, undefined);',
     tests: ['test/extras/recipes/reconcile'],
+  },
+  {
+    bug: 'a controller keeps the keys of a read that broke off when it reads its range again',
+    file: 'src/extras/recipes/followed-keys.ts',
+    find: 'this.#fold.restart();',
+    replace: '',
+    tests: ['test/extras/recipes/followed-keys'],
   },
   {
     bug: 'a controller runs handlers of a new term before those of the old term have ended',

@@ -259,19 +259,10 @@ function hintOf(name: string, known: readonly string[]): string | undefined {
   return isTimeout ? 'to set a time limit, pass { signal: AbortSignal.timeout(ms) }' : undefined;
 }
 
-/** Whether one name contains the other, or the names differ in about one letter. Ignores case and underscores. */
+/** Whether one name contains the other. Ignores case and underscores. */
 function isSimilar(given: string, known: string): boolean {
   const [a, b] = [given, known].map((name) => name.toLowerCase().replaceAll('_', '')) as [string, string];
-  if (Math.min(a.length, b.length) < 3) return false;
-  if (a.includes(b) || b.includes(a)) return true;
-  // Two long names would have many shortened forms.
-  if (Math.abs(a.length - b.length) > 1) return false;
-  return a.length > 3 && shortened(a).some((each) => shortened(b).includes(each));
-}
-
-/** Returns the text, and every text that results when one of its letters is removed. */
-function shortened(text: string): string[] {
-  return [text, ...Array.from(text, (_, index) => text.slice(0, index) + text.slice(index + 1))];
+  return Math.min(a.length, b.length) > 2 && (a.includes(b) || b.includes(a));
 }
 
 /** The maximum delay in milliseconds: about a hundred years. */

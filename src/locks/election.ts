@@ -4,7 +4,6 @@ import {
   checkOptions,
   checkSignal,
   compareBytes,
-  idOf,
   iterate,
   ownBytes,
   toBytes,
@@ -18,7 +17,7 @@ import {
   prefix,
   withFirstCreate,
 } from '../client/index.js';
-import { mirrorOf } from '../extras/ranges/index.js';
+import { mirrorOf, RangeFold } from '../extras/ranges/index.js';
 import { type CallOptions, checkCallOptions, type WithHeader, withHeader } from '../rpc/index.js';
 import { acquire, sharedContender } from './acquire.js';
 import { Held, hold, RELEASE_OPTIONS, type ReleaseOptions } from './held.js';
@@ -175,36 +174,18 @@ export function observe(
 }
 
 async function* leaders(client: CoreKeyspace, name: string, signal: AbortSignal): AsyncGenerator<KeyValue, void> {
-  const candidates = new Map<string, KeyValue>();
-  let isSynced = false;
+  const candidates = new RangeFold();
   let last: KeyValue | undefined;
   for await (const message of mirrorOf(client, prefix(`${name}/`), { signal })) {
-    switch (message.type) {
-      case 'resync':
-        candidates.clear();
-        isSynced = false;
-        break;
-      case 'keys':
-        for (const kv of message.kvs) candidates.set(idOf(kv.key), kv);
-        break;
-      case 'synced':
-        isSynced = true;
-        break;
-      case 'events':
-        for (const event of message.events) {
-          if (event.type === 'put') candidates.set(idOf(event.key), event.kv);
-          else candidates.delete(idOf(event.key));
-        }
-        break;
-    }
-    const leader = isSynced ? firstCreated(candidates.values()) : undefined;
+    if (!candidates.take(message)) continue;
+    const leader = firstCreated(candidates.all());
     if (leader === undefined || isSame(leader, last)) continue;
     last = leader;
     yield leader;
   }
 }
 
-function firstCreated(kvs: Iterable<KeyValue>): KeyValue | undefined {
+function firstCreated(kvs: readonly KeyValue[]): KeyValue | undefined {
   let first: KeyValue | undefined;
   for (const kv of kvs) if (first === undefined || kv.createRevision < first.createRevision) first = kv;
   return first;

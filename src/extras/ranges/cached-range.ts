@@ -10,7 +10,6 @@ import {
   KEYS_HINTS,
   monotonicMs,
   pause,
-  SortedList,
 } from '../../base/index.js';
 import {
   type CoreKeyspace,
@@ -29,6 +28,7 @@ import {
 import { type CallOptions, internally, TIME_LIMITS, WaitTrace, withSharedLimit } from '../../rpc/index.js';
 import { CHANGES_OPTIONS, Changes, type ChangesOptions, type RangeChange } from './changes.js';
 import { type MirrorMessage, type MirrorOptions, RangeMirror } from './mirror.js';
+import { type NoteChange, RangeFold } from './range-fold.js';
 import { RevisionWaits } from './revision-waits.js';
 
 /**
@@ -119,15 +119,11 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   readonly #keys: Keys;
   readonly #range: WireRange;
   readonly #stop = new AbortController();
-  #kvs = sortedKeyValues();
-  /** While the client reads the whole range from the store, the keys that it has read so far. */
-  #nextKvs = sortedKeyValues();
-  #revision = 0n;
+  readonly #fold = new RangeFold();
   #ended: EtcdError | undefined;
   readonly #consumers = new Set<Changes>();
   readonly #waits = new RevisionWaits();
   #isReadingState = false;
-  #isSyncing = true;
   readonly #trace = new WaitTrace();
 
   /** @internal */
@@ -139,19 +135,19 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   }
 
   get revision(): bigint {
-    return this.#revision;
+    return this.#fold.revision;
   }
 
   get state(): CachedRangeState | OtherState {
     this.#checkOpen();
     const { detachedAt } = this.#trace;
     if (detachedAt !== undefined) return { status: 'stale', forMs: monotonicMs() - detachedAt };
-    return { status: this.#isSyncing ? 'syncing' : 'current' };
+    return { status: this.#fold.isSyncing ? 'syncing' : 'current' };
   }
 
   get size(): number {
     this.#checkOpen();
-    return this.#kvs.size;
+    return this.#fold.kvs.size;
   }
 
   /**
@@ -164,7 +160,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     this.#checkOpen();
     const bytes = checkKey(key, 'key');
     if (!contains(this.#range, bytes)) throw outside('key');
-    return this.#kvs.get(bytes);
+    return this.#fold.kvs.get(bytes);
   }
 
   /**
@@ -175,10 +171,10 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
    */
   range(keys?: Keys): readonly KeyValue[] {
     this.#checkOpen();
-    if (keys === undefined) return inRange(this.#kvs, this.#range);
+    if (keys === undefined) return this.#fold.all();
     const range = resolveKeys(keys, 'keys');
     if (!includes(this.#range, range)) throw outside('keys');
-    return inRange(this.#kvs, range);
+    return this.#fold.kvs.slice(range.key, endOf(range));
   }
 
   /**
@@ -199,7 +195,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
       const { signal } = options;
       if (this.#ended !== undefined) return reject(this.#ended);
       if (signal?.aborted) return reject(canceled(signal, 'rejected'));
-      if (this.#revision > 0n && this.#revision >= revision) return resolve();
+      if (this.revision > 0n && this.revision >= revision) return resolve();
       this.#waits.add(revision, options, resolve, reject);
       void this.#readStateWhileAwaited();
     });
@@ -220,10 +216,10 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     checkOptions(options, TIME_LIMITS, 'catchUp');
     this.#checkOpen();
     const limits = withSharedLimit(options);
-    const [before, kvs] = [this.#revision, this.#kvs];
+    const { revision: before, kvs } = this.#fold;
     const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
     // The store has gone back to an older revision, so it was restored, and the client will read the range again.
-    if (header.revision < before && this.#kvs === kvs) this.#revision = 0n;
+    if (header.revision < before && this.#fold.kvs === kvs) this.#fold.revision = 0n;
     await this.waitForRevision(header.revision, limits);
   }
 
@@ -249,7 +245,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     this.#checkOpen();
     checkOptions(options, CHANGES_OPTIONS, 'changes');
     const consumer = new Changes(this.#consumers, options.signal);
-    if (options.initial) for (const kv of inRange(this.#kvs, this.#range)) consumer.note(kv.key, undefined, kv);
+    if (options.initial) for (const kv of this.#fold.all()) consumer.note(kv.key, undefined, kv);
     return consumer;
   }
 
@@ -287,13 +283,13 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
    * store has as many keys as the cached range, and no client has put one of these keys after `revision`.
    */
   async #advanceIfUnchanged(): Promise<void> {
-    const since = this.#revision;
+    const since = this.revision;
     if (since === 0n) return;
     const countAll = op.range(this.#keys, { countOnly: true });
     const firstChanged = op.range(this.#keys, { minModRevision: since + 1n, limit: 1, keysOnly: true });
     const { header, responses } = await this.#kv.txn({ then: [countAll, firstChanged] }, { signal: this.#stop.signal });
     const [{ count }, { kvs: changed }] = responses;
-    if (this.#revision === since && changed.length === 0 && count === this.#kvs.size)
+    if (this.revision === since && changed.length === 0 && count === this.#fold.kvs.size)
       this.apply({ type: 'events', ...header, events: [] });
   }
 
@@ -309,47 +305,12 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
 
   /** Applies a message to the keys and the revision. A subclass may apply the message later. */
   protected apply(message: MirrorMessage): void {
-    switch (message.type) {
-      case 'keys':
-        for (const kv of message.kvs) this.#nextKvs.put(kv.key, kv);
-        return;
-      case 'resync':
-        this.#nextKvs = sortedKeyValues();
-        this.#isSyncing = true;
-        return;
-      case 'synced':
-        this.#isSyncing = false;
-        if (this.#consumers.size > 0) this.#noteDifferences();
-        this.#kvs = this.#nextKvs;
-        this.#nextKvs = sortedKeyValues();
-        // The revision may be smaller than before, because the cluster may have been restored from a backup.
-        this.#revision = 0n;
-        break;
-      case 'events':
-        // Before these events arrived, `#advanceIfUnchanged` may have found that all of them together change nothing.
-        if (message.revision <= this.#revision) return;
-        for (const event of message.events) {
-          const kv = event.type === 'put' ? event.kv : undefined;
-          if (this.#consumers.size > 0) this.#note(event.key, this.#kvs.get(event.key), kv);
-          if (kv !== undefined) this.#kvs.put(event.key, kv);
-          else this.#kvs.delete(event.key);
-        }
-    }
-    if (message.revision > this.#revision) this.#revision = message.revision;
-    this.#waits.reached(this.#revision);
+    if (this.#fold.take(message, this.#consumers.size > 0 ? this.#note : undefined)) this.#waits.reached(this.revision);
   }
 
-  /** Reports the differences between the present keys and the keys that will replace them. */
-  #noteDifferences(): void {
-    for (const old of inRange(this.#kvs, this.#range)) {
-      if (this.#nextKvs.get(old.key) === undefined) this.#note(old.key, old, undefined);
-    }
-    for (const kv of inRange(this.#nextKvs, this.#range)) this.#note(kv.key, this.#kvs.get(kv.key), kv);
-  }
-
-  #note(key: Uint8Array, old: KeyValue | undefined, kv: KeyValue | undefined): void {
+  readonly #note: NoteChange = (key, old, kv) => {
     for (const consumer of this.#consumers) consumer.note(key, old, kv);
-  }
+  };
 
   #end(error: EtcdError): void {
     if (this.#ended !== undefined) return;
@@ -363,15 +324,6 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   #checkOpen(): void {
     if (this.#ended !== undefined) throw this.#ended;
   }
-}
-
-/** Returns an empty list that is sorted as etcd sorts keys, in byte order. */
-export function sortedKeyValues(): SortedList<KeyValue, Uint8Array> {
-  return new SortedList((kv, key) => compareBytes(kv.key, key));
-}
-
-function inRange(kvs: SortedList<KeyValue, Uint8Array>, range: WireRange): readonly KeyValue[] {
-  return kvs.slice(range.key, endOf(range));
 }
 
 /** Whether every key of `inner` is in `outer`. */

@@ -1,7 +1,7 @@
-import { clientClosed, idOf } from '../../base/index.js';
+import { clientClosed } from '../../base/index.js';
 import type { CoreKeyspace, Keys, KeyValue } from '../../client/index.js';
 import { isTransient, untilAnswered } from '../../locks/index.js';
-import { type MirrorMessage, mirrorOf } from '../ranges/index.js';
+import { type MirrorMessage, mirrorOf, RangeFold } from '../ranges/index.js';
 
 /** The callbacks of `FollowedKeys`. */
 interface Listener {
@@ -19,7 +19,7 @@ interface Listener {
 export class FollowedKeys {
   readonly #keys: Keys;
   readonly #listener: Listener;
-  #known = new Map<string, KeyValue>();
+  readonly #fold = new RangeFold();
   #isSynced = false;
   /** The revision of the latest read of the whole range. */
   #syncedAt = 0n;
@@ -35,7 +35,7 @@ export class FollowedKeys {
   }
 
   get(key: Uint8Array): KeyValue | undefined {
-    return this.#known.get(idOf(key));
+    return this.#fold.kvs.get(key);
   }
 
   /**
@@ -45,14 +45,14 @@ export class FollowedKeys {
    */
   saw(key: Uint8Array, kv: KeyValue | undefined, revision: bigint): boolean {
     if (revision < this.#syncedAt) return false;
-    if (kv === undefined) this.#known.delete(idOf(key));
-    else this.#known.set(idOf(key), kv);
+    if (kv === undefined) this.#fold.kvs.delete(key);
+    else this.#fold.kvs.put(key, kv);
     return true;
   }
 
   /** Reports each key of the range as changed. */
   reportAll(): void {
-    for (const { key } of this.#known.values()) this.#listener.changed(key);
+    for (const { key } of this.#fold.all()) this.#listener.changed(key);
   }
 
   /**
@@ -63,17 +63,8 @@ export class FollowedKeys {
    */
   follow(client: CoreKeyspace, signal: AbortSignal): Promise<never> {
     const followOnce = async (): Promise<never> => {
-      let next = new Map<string, KeyValue>();
-      for await (const message of mirrorOf(client, this.#keys, { signal })) {
-        if (message.type === 'resync') next = new Map();
-        else if (message.type === 'keys') for (const kv of message.kvs) next.set(idOf(kv.key), kv);
-        else if (message.type === 'events') this.#apply(message);
-        else {
-          this.#syncedAt = message.revision;
-          this.#replaceBy(next);
-          next = new Map();
-        }
-      }
+      this.#fold.restart();
+      for await (const message of mirrorOf(client, this.#keys, { signal })) this.#take(message);
       // A mirror ends without an error only when its client or namespace is closed.
       throw clientClosed('rejected');
     };
@@ -83,19 +74,16 @@ export class FollowedKeys {
     return untilAnswered({ signal }, followOnce, undefined, mayRepeat);
   }
 
-  #apply({ events }: MirrorMessage & { readonly type: 'events' }): void {
-    for (const event of events) {
-      if (event.type === 'put') this.#known.set(idOf(event.key), event.kv);
-      else this.#known.delete(idOf(event.key));
-      this.#listener.changed(event.key);
+  #take(message: MirrorMessage): void {
+    const isSynced = message.type === 'synced';
+    if (isSynced) {
+      this.#syncedAt = message.revision;
+      this.#isSynced = true;
     }
-  }
-
-  #replaceBy(next: Map<string, KeyValue>): void {
-    const before = this.#known;
-    this.#known = next;
-    this.#isSynced = true;
-    for (const [id, { key }] of before) if (!next.has(id)) this.#listener.changed(key);
-    this.#listener.synced();
+    this.#fold.take(message, (key, _, kv) => {
+      // `synced` reports the keys that exist.
+      if (!isSynced || kv === undefined) this.#listener.changed(key);
+    });
+    if (isSynced) this.#listener.synced();
   }
 }

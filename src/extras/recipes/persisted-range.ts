@@ -9,7 +9,7 @@ import {
   settledWithin,
   timedOut,
 } from '../../base/index.js';
-import { endOf, type KeyspaceClient, keysOf, type WireRange } from '../../client/index.js';
+import { type KeyspaceClient, keysOf, type WireRange } from '../../client/index.js';
 import { untilAnswered, type Waiting } from '../../locks/index.js';
 import { type CallOptions, TIME_LIMITS, withSharedLimit } from '../../rpc/index.js';
 import {
@@ -19,9 +19,9 @@ import {
   type MirrorMessage,
   type MirrorOptions,
   type RangeCopy,
+  RangeFold,
   RangeMirror,
   RevisionWaits,
-  sortedKeyValues,
 } from '../ranges/index.js';
 import { lossOf } from './copy-loss.js';
 
@@ -287,43 +287,22 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
 }
 
 /** The keys of a range and their revision after the messages that `take` has applied. */
-class Ahead {
+class Ahead extends RangeFold {
   readonly #namespace: Uint8Array;
   readonly #range: WireRange;
-  #kvs = sortedKeyValues();
-  #nextKvs = sortedKeyValues();
   #clusterId = 0n;
-  #revision = 0n;
   /** Counts the changes of the keys and the revision. */
   version = 0;
 
   constructor(namespace: Uint8Array, range: WireRange) {
+    super();
     this.#namespace = namespace;
     this.#range = range;
   }
 
-  get revision(): bigint {
-    return this.#revision;
-  }
-
-  /** Applies a message. Returns whether the keys or the revision have changed. */
-  take(message: MirrorMessage): boolean {
-    if (message.type === 'keys') {
-      for (const kv of message.kvs) this.#nextKvs.put(kv.key, kv);
-      return false;
-    }
-    if (message.type === 'synced') this.#kvs = this.#nextKvs;
-    if (message.type === 'resync' || message.type === 'synced') this.#nextKvs = sortedKeyValues();
-    if (message.type === 'resync') return false;
-    if (message.type === 'events') {
-      if (message.revision <= this.#revision) return false;
-      for (const event of message.events) {
-        if (event.type === 'put') this.#kvs.put(event.key, event.kv);
-        else this.#kvs.delete(event.key);
-      }
-    }
-    this.#revision = message.revision;
-    this.#clusterId = message.clusterId;
+  override take(message: MirrorMessage): boolean {
+    if (!super.take(message)) return false;
+    if ('clusterId' in message) this.#clusterId = message.clusterId;
     this.version += 1;
     return true;
   }
@@ -333,9 +312,9 @@ class Ahead {
       namespace: this.#namespace,
       range: this.#range,
       clusterId: this.#clusterId,
-      revision: this.#revision,
+      revision: this.revision,
       savedAtMs: environment.Date.now(),
-      kvs: this.#kvs.slice(this.#range.key, endOf(this.#range)),
+      kvs: this.all(),
     });
   }
 }

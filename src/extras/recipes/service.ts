@@ -21,7 +21,7 @@ import {
   withinLimit,
 } from '../../locks/index.js';
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../../rpc/index.js';
-import { type CachedRange, cachedRangeOf, mirrorOf } from '../ranges/index.js';
+import { type CachedRange, cachedRangeOf, mirrorOf, RangeFold } from '../ranges/index.js';
 
 /** How a `ServiceView` chooses endpoints: all in turn, or the endpoint with the fewest picks that are not done. */
 export type Picking = 'round-robin' | 'least-used';
@@ -164,40 +164,22 @@ export class Service {
   async *#updates(signal: AbortSignal): AsyncGenerator<readonly Update[], void> {
     /** The endpoints that were yielded to the caller. Maps each endpoint's key to the endpoint as JSON. */
     const known = new Map<string, string>();
-    let reading = new Map<string, Uint8Array>();
+    const fold = new RangeFold();
     let isFirst = true;
     for await (const message of mirrorOf(this.#client, prefix(`${this.target}/`), { signal })) {
       const updates: Update[] = [];
-      const put = (key: string, value: Uint8Array): void => {
-        const endpoint = decodeEndpoint(value);
-        if (endpoint === undefined) return drop(key);
+      fold.take(message, (bytes, _, kv) => {
+        const key = textOf(bytes);
+        const endpoint = kv && decodeEndpoint(kv.value);
+        if (endpoint === undefined) {
+          if (known.delete(key)) updates.push({ type: 'delete', key });
+          return;
+        }
         const json = JSON.stringify(endpoint);
         if (known.get(key) === json) return;
         known.set(key, json);
         updates.push({ type: 'add', key, endpoint });
-      };
-      const drop = (key: string): void => {
-        if (known.delete(key)) updates.push({ type: 'delete', key });
-      };
-      switch (message.type) {
-        case 'keys':
-          for (const kv of message.kvs) reading.set(kv.keyText(), kv.value);
-          break;
-        case 'synced':
-          for (const key of [...known.keys()]) if (!reading.has(key)) drop(key);
-          for (const [key, value] of reading) put(key, value);
-          reading = new Map();
-          break;
-        case 'resync':
-          reading = new Map();
-          break;
-        case 'events':
-          for (const event of message.events) {
-            if (event.type === 'put') put(event.keyText(), event.kv.value);
-            else drop(event.keyText());
-          }
-          break;
-      }
+      });
       if (updates.length > 0 || (isFirst && message.type === 'synced')) yield updates;
       if (message.type === 'synced') isFirst = false;
     }

@@ -162,7 +162,7 @@ describe('`txn`', () => {
     [
       'a misspelled name of an operation list',
       () => ({ than: [] }) as never,
-      /^txn: got the unknown option than \(did you mean then\?\); allowed: if, then, else$/,
+      /^txn: got the unknown option than; allowed: if, then, else$/,
     ],
     [
       'an unknown operator',
