@@ -17,7 +17,7 @@ test('a followed range forgets the keys of a read that broke off when the client
   let pages = 0;
   const breaksOff: Interceptor = {
     unary: async (call, next) => {
-      const isPage = call.method.path === '/etcdserverpb.KV/Range' && !(call.request as RangeRequest).keysOnly;
+      const isPage = call.method.path === '/etcdserverpb.KV/Range' && !(call.request as Partial<RangeRequest>).keysOnly;
       if (!isPage) return next(call);
       pages += 1;
       if (pages !== 2) return next(call);
