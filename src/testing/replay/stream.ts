@@ -4,6 +4,9 @@ import { type JsonObject, objectsIn } from '../../extras/transports/json/index.j
 /** The calls that wait in a queue of the server. */
 export const WAITING: readonly string[] = ['Lock/Lock', 'Election/Campaign'];
 
+/** The greatest part of a time limit in milliseconds that one timer measures. */
+const SLICE_MS = 10;
+
 /** An event of a watch, and the recorded time of the step at which it arrived. */
 interface Arrived {
   readonly event: JsonObject;
@@ -76,14 +79,19 @@ export class PlayedStream {
     );
   }
 
-  /** Waits until `isDone` returns true, or the stream has ended, but at most `timeoutMs`. */
+  /**
+   * Waits until `isDone` returns true, or the stream has ended, but at most `timeoutMs`. Leaves out the time in which the
+   * process did nothing, because a busy machine would otherwise cause differences.
+   */
   async until(isDone: () => boolean, timeoutMs: number): Promise<void> {
-    const untilMs = monotonicMs() + timeoutMs;
-    while (!isDone() && this.ended === undefined && monotonicMs() < untilMs) {
+    let waitedMs = 0;
+    while (!isDone() && this.ended === undefined && waitedMs < timeoutMs) {
       const changed = new Promise<void>((resolve) => {
         this.#notify = resolve;
       });
-      await settledWithin(untilMs - monotonicMs(), changed);
+      const startedMs = monotonicMs();
+      await settledWithin(SLICE_MS, changed);
+      waitedMs += Math.min(monotonicMs() - startedMs, SLICE_MS);
     }
   }
 }
