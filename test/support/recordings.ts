@@ -26,13 +26,13 @@ export async function startProxy(args: readonly string[] = [], environment: Read
 
 /** Runs programs at a proxy in front of the shared etcd. Resolves with the file of the recording. */
 export async function recorded(
-  program: (url: string) => Promise<unknown>,
+  program: (url: string, proxy: RunningCli) => Promise<unknown>,
   environment: Readonly<Record<string, string>> = {},
   flags: readonly string[] = [],
 ): Promise<string> {
   const file = join(temporaryFolder(), 'traffic.pcapng');
-  const { url, stop } = await startProxy(['--record', file, '--quiet', ...flags], environment);
-  await program(url);
+  const { proxy, url, stop } = await startProxy(['--record', file, ...flags], environment);
+  await program(url, proxy);
   await stop();
   return file;
 }
@@ -43,8 +43,8 @@ export async function runAt(url: string, path: string, ...args: string[]): Promi
   return (await execute(path, args, { env, timeout: 30_000 })).stdout;
 }
 
-/** Calls etcd at a URL. Resolves with the reason if the program is missing on this machine. */
-type Program = (url: string) => Promise<string | undefined>;
+/** Calls etcd at the URL of a proxy. Resolves with the reason if the program is missing on this machine. */
+type Program = (url: string, proxy: RunningCli) => Promise<string | undefined>;
 
 async function etcdctl(url: string): Promise<string | undefined> {
   const path = inject('etcdctl') as string | undefined;
@@ -66,7 +66,7 @@ async function etcdctl(url: string): Promise<string | undefined> {
 }
 
 /** Two contenders with clientv3 and concurrency: one waits until the other one leaves. */
-async function go(url: string): Promise<string | undefined> {
+async function go(url: string, proxy: RunningCli): Promise<string | undefined> {
   const program = await goProgram();
   if ('missing' in program) return program.missing;
   const name = unique();
@@ -74,6 +74,8 @@ async function go(url: string): Promise<string | undefined> {
   expect(await first.line()).toBe('in');
   const second = startChild(program.path, [url, 'mutex', name], { stdin: 'pipe' });
   await expect.poll(async () => (await openClient().range(prefix(`${name}/`))).kvs.length).toBe(2);
+  // The second contender waits with a watch. Otherwise it may find the lock free, and its recording contains no deletion.
+  await proxy.stdoutMatches(/ < watch created /);
   first.process.stdin?.write('\n');
   expect(await second.line()).toBe('in');
   second.process.stdin?.write('\n');

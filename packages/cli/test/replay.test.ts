@@ -20,8 +20,8 @@ const NO_DIFFERENCES = /steps: \d+, steps whose answers differ: 0\n$/;
 test.for(Object.entries(PROGRAMS))(
   'a recording of %s replays in memory and at another etcd without a difference',
   async ([, program], { skip }) => {
-    const file = await recorded(async (url) => {
-      const missing = await program(url);
+    const file = await recorded(async (url, proxy) => {
+      const missing = await program(url, proxy);
       if (missing !== undefined) skip(missing);
     });
     const inMemory = await cli(['replay', file]);
@@ -154,8 +154,8 @@ test('tests from recordings pass, and fail when the behavior of the server is ch
   const programs: string[] = [];
   for (const [name, program] of Object.entries(PROGRAMS)) {
     let missing: string | undefined;
-    const file = await recorded(async (url) => {
-      missing = await program(url);
+    const file = await recorded(async (url, proxy) => {
+      missing = await program(url, proxy);
     });
     if (missing !== undefined) continue;
     programs.push(name);
