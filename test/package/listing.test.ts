@@ -45,6 +45,18 @@ test('jsr.json has the version, the license, the entry points and the optional d
   });
 });
 
+test('the packages and their programs have the version of package.json', () => {
+  const { version } = read<PackageJson>('package.json');
+  const programs = ['cli', 'migrate'].map((name) => {
+    const program = readFileSync(join(root, `packages/${name}/src/program.ts`), 'utf8');
+    return /^const VERSION = '(.*)';$/m.exec(program)?.[1];
+  });
+  const packages = ['cli', 'learn', 'migrate'].map(
+    (name) => read<PackageJson>(`packages/${name}/package.json`).version,
+  );
+  expect(new Set([...programs, ...packages])).toEqual(new Set([version]));
+});
+
 // These are the arguments with which `npx jsr publish --dry-run` calls Deno.
 const PUBLISH = [
   ...['publish', '--unstable-bare-node-builtins', '--unstable-sloppy-imports', '--unstable-byonm', '--no-check'],
