@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, normalize } from 'node:path';
+import { dirname, join, normalize, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildCli, buildMigrate } from './build/packages.js';
 
@@ -30,8 +30,11 @@ const BUILD_SOURCES = [
 /** Matches a link or an image in Markdown. The groups are the shown part with its brackets, and the target. */
 const LINK = /(!?\[(?:[^[\]]|\[[^[\]]*\])*\])\(([^)\s]+)\)/g;
 
-/** The packages of programs, with the functions that build them. */
-const PROGRAMS = { cli: buildCli, migrate: buildMigrate } as const;
+/** The packages of programs: the functions that build them, and the pages of docs/ that they contain. */
+const PROGRAMS = {
+  cli: { build: buildCli, pages: ['docs/command-line.md', 'docs/traffic.md'] },
+  migrate: { build: buildMigrate, pages: ['docs/from-etcd3.md'] },
+} as const;
 
 interface Manifest {
   readonly version: string;
@@ -61,15 +64,18 @@ export function pack(into: string): string {
 export async function packProgram(name: keyof typeof PROGRAMS, into: string): Promise<string> {
   const built = mkdtempSync(join(tmpdir(), 'etcdwire-program-'));
   try {
-    await PROGRAMS[name](join(built, 'dist'));
+    const { build, pages } = PROGRAMS[name];
+    await build(join(built, 'dist'));
     return packed(into, (copy) => {
       const folder = `packages/${name}`;
       const { scripts: _, ...manifest } = manifestOf(`${folder}/package.json`) as Manifest & { scripts: object };
       cpSync(built, copy, { recursive: true });
       cpSync(join(root, folder, 'README.md'), join(copy, 'README.md'));
       cpSync(join(root, 'LICENSE'), join(copy, 'LICENSE'));
+      for (const page of pages) cpSync(join(root, page), join(copy, page));
       writeManifest(copy, manifest);
-      redirectLinks(copy, 'README.md', folder, [], targetOf(manifest));
+      redirectLinks(copy, 'README.md', folder, pages, targetOf(manifest));
+      for (const page of pages) redirectLinks(copy, page, '', pages, targetOf(manifest));
     });
   } finally {
     rmSync(built, { recursive: true });
@@ -155,11 +161,15 @@ function redirectLinks(
   const text = readFileSync(path, 'utf8').replace(LINK, (link, shown: string, target: string) => {
     if (/^(https?:|#)/.test(target)) return link;
     const [file = '', anchor] = target.split('#');
+    // The page is in `folder` of the repository, and in the root of the package.
     const name = normalize(join(folder, dirname(page), file));
     const isPacked = files.some((each) => name === each || name.startsWith(`${each}/`));
-    if (isPacked && existsSync(join(copy, name))) return link;
+    const end = anchor === undefined ? '' : `#${anchor}`;
+    if (isPacked && existsSync(join(copy, name))) return `${shown}(${relative(dirname(page), name)}${end})`;
     if (repository === undefined) return shown.replace(/^!?\[|\]$/g, '');
-    return `${shown}(${repository}/${name}${anchor === undefined ? '' : `#${anchor}`})`;
+    // GitHub shows a page about a picture at `blob`, and the picture itself at `raw`.
+    const address = shown.startsWith('!') ? repository.replace('/blob/', '/raw/') : repository;
+    return `${shown}(${address}/${name}${end})`;
   });
   writeFileSync(path, text);
 }

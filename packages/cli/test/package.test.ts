@@ -16,6 +16,7 @@ import { basename, delimiter, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { packProgram } from '../../../scripts/pack.js';
+import { brokenLinks, linksOf, pagesIn } from '../../../test/support/links.js';
 import { temporaryFolder } from '../../../test/support/temporary-folder.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -42,17 +43,25 @@ function program(): string {
 }
 
 describe('the package etcdwire-cli', () => {
-  test('contains the program, one page and the license, no dependency and no script', () => {
+  test('contains the program, its pages and the license, no dependency and no script', () => {
     const files = readdirSync(installed, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed, join(entry.parentPath, entry.name)));
     expect(files.filter((file) => !/^dist\/.*\.cjs$/.test(file)).toSorted()).toEqual([
       'LICENSE',
       'README.md',
+      'docs/command-line.md',
+      'docs/traffic.md',
       'package.json',
     ]);
     const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
     for (const field of ['dependencies', 'optionalDependencies', 'scripts']) expect(manifest).not.toHaveProperty(field);
+  });
+
+  test('contains pages whose links lead only to files in the package', () => {
+    const broken = pagesIn(installed).flatMap((page) => brokenLinks(installed, page).map((link) => `${page}: ${link}`));
+    expect(broken).toEqual([]);
+    expect(linksOf(installed, 'README.md')).toEqual(['docs/command-line.md', 'docs/traffic.md']);
   });
 
   test('contains copies of the libraries that SECURITY.md names, and of no others', () => {

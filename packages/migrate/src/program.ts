@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
@@ -102,7 +102,7 @@ function migrate(parser: Parser, path: string, { dryRun, json }: Flags): readonl
     if (result !== undefined && 'problem' in result) problems.push({ file, problem: result.problem });
     else if (result !== undefined && result.text !== before) changes.push({ ...result, file, before });
   }
-  if (!dryRun) for (const { file, text } of changes) writeFileSync(file, text);
+  if (!dryRun) writeAll(changes);
   if (json) {
     const described = changes.map((change) => ({
       file: change.file,
@@ -122,6 +122,25 @@ function migrate(parser: Parser, path: string, { dryRun, json }: Flags): readonl
     `${changes.length} of ${files.length} files ${dryRun ? 'would be ' : ''}changed: ${places} places rewritten, ${marks} marked`,
   );
   return lines;
+}
+
+/** Writes the files. Checks first that it may write all of them, so that a forbidden file leaves every file unchanged. */
+function writeAll(changes: readonly Change[]): void {
+  for (const { file } of changes) {
+    try {
+      accessSync(file, constants.W_OK);
+    } catch (error) {
+      throw new Error(`${(error as Error).message}; no file was changed`);
+    }
+  }
+  for (const [index, { file, text }] of changes.entries()) {
+    try {
+      writeFileSync(file, text);
+    } catch (error) {
+      const before = changes.slice(0, index).map((change) => change.file);
+      throw new Error(`${(error as Error).message}; changed before: ${before.join(', ') || 'no file'}`);
+    }
+  }
 }
 
 /** Returns the new text, or undefined if the file does not load etcd3. */

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -365,6 +365,20 @@ describe('`etcdwire-migrate`', () => {
     });
     expect(migrate([folder, folder])).toMatchObject({ code: 64, stderr: expect.stringContaining('got 2 paths') });
     expect(migrate([folder, '--dry'])).toMatchObject({ code: 64, stderr: expect.stringContaining("'--dry'") });
+  });
+
+  test('changes no file if it may not write one of them', (context) => {
+    const { folder } = project();
+    for (const name of ['a.ts', 'b.ts']) writeFileSync(join(folder, name), IMPORT);
+    chmodSync(join(folder, 'b.ts'), 0o444);
+    const isRoot = process.getuid?.() === 0;
+    if (isRoot) return context.skip('root may write every file');
+    expect(migrate([folder])).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('no file was changed'),
+    });
+    expect(readFileSync(join(folder, 'a.ts'), 'utf8')).toBe(IMPORT);
   });
 
   test('is a program that runs after the installation of the package, without other packages than typescript', async () => {
