@@ -1,4 +1,4 @@
-import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
+import { execFileSync, type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +9,16 @@ try {
   const tarball = pack(folder);
   for (const each of [tarball, await packProgram('cli', folder), await packProgram('migrate', folder)])
     report(spawnSync('publint', ['run', each, '--strict'], { stdio: 'inherit' }));
+  // The compiler writes `Uint8Array<ArrayBufferLike>` for a type that it infers. TypeScript before 5.7 refuses it.
+  const declarations = execFileSync('tar', ['-xzOf', tarball, '--wildcards', '*.d.ts'], {
+    encoding: 'utf8',
+    maxBuffer: Number.POSITIVE_INFINITY,
+  });
+  const [generic] = /^.*\b(?:Uint8Array|ArrayBufferView)<.*$/m.exec(declarations) ?? [];
+  if (generic !== undefined) {
+    console.log(`a declaration needs TypeScript 5.7: ${generic.trim()}; declare the type`);
+    process.exitCode = 1;
+  }
   // The package contains only ES modules. Since Node.js 20.19, `require` can load them, which
   // test/package/package.test.ts checks.
   report(spawnSync('attw', [tarball, '--profile', 'esm-only'], { stdio: 'inherit' }));

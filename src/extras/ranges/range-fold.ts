@@ -8,7 +8,7 @@ export type NoteChange = (key: Uint8Array, old: KeyValue | undefined, kv: KeyVal
 /** The keys of a range in memory, which the messages of a mirror fill and change. */
 export class RangeFold {
   /** The keys of the latest complete state, in ascending order. A new read of the whole range replaces the list. */
-  kvs = sortedKeyValues();
+  kvs: SortedList<KeyValue, Uint8Array> = sortedKeyValues();
   /** The revision up to which `kvs` contains every change. */
   revision = 0n;
   /** Whether the mirror is reading the whole range: at the start, and after each gap. */
