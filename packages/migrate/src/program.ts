@@ -1,4 +1,4 @@
-import { accessSync, constants, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
@@ -128,7 +128,7 @@ function migrate(parser: Parser, path: string, { dryRun, json }: Flags): readonl
 function writeAll(changes: readonly Change[]): void {
   for (const { file } of changes) {
     try {
-      accessSync(file, constants.W_OK);
+      closeSync(openSync(file, 'r+'));
     } catch (error) {
       throw new Error(`${(error as Error).message}; no file was changed`);
     }
