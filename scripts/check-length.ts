@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { PACKAGES } from './rooms.js';
+import { CODE_FOLDERS } from './rooms.js';
 
 // Checks that no source file has more than `MAX_LINES` lines, so that a reader can read each file in one go. If a file
 // is too long, move a part that holds a separate concept to a new file.
 
 const MAX_LINES = 400;
-const FOLDERS = ['src', ...PACKAGES.map(({ folder }) => `packages/${folder}/src`), 'scripts', 'test/support'];
+const FOLDERS = [...CODE_FOLDERS, 'scripts', 'test/support'];
 /** The code that `npm run generate` writes. */
 const GENERATED = /^(?:src\/gen\/|packages\/cli\/src\/comments\.ts$)/;
 

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { doorsOf, PACKAGES, ROOMS, type Room } from './rooms.js';
+import { CODE_FOLDERS, doorsOf, PLACES, type Place } from './rooms.js';
 
 // Checks the rooms of src/ and the packages of packages/ (scripts/rooms.ts): a room imports only from rooms below it, and
 // only through their doors. A package imports from src/ only entry points and src/internal.ts. Type imports count too,
@@ -26,19 +26,8 @@ const INTERNAL = 'src/internal.ts';
 /** The entry point that is the door of a room. */
 const TEST_KIT = 'src/testing/index.ts';
 
-/** A room of src/ or a package, with the path of its folder from the root of the repository. */
-interface Place extends Room {
-  readonly path: string;
-  readonly isPackage: boolean;
-}
-
-const places: readonly Place[] = [
-  ...ROOMS.map((room) => ({ ...room, path: `src/${room.folder}/`, isPackage: false })),
-  ...PACKAGES.map((room) => ({ ...room, path: `packages/${room.folder}/src/`, isPackage: true })),
-];
 const sources = new Map(
-  ['src', ...PACKAGES.map(({ folder }) => `packages/${folder}/src`)]
-    .filter((folder) => existsSync(join(root, folder)))
+  CODE_FOLDERS.filter((folder) => existsSync(join(root, folder)))
     .flatMap((folder) =>
       readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
         .map((path) => `${folder}/${path.replaceAll('\\', '/')}`)
@@ -80,7 +69,7 @@ for (const [file, targets] of imports) {
 }
 
 /** The rooms up to the locks. Two of their files must not have the same words in their names. */
-const core = places.slice(0, places.findIndex(({ folder }) => folder === 'locks') + 1);
+const core = PLACES.slice(0, PLACES.findIndex(({ folder }) => folder === 'locks') + 1);
 const named = new Map<string, string>();
 for (const file of sources.keys()) {
   const name = posix.basename(file, '.ts');
@@ -111,7 +100,7 @@ function problemOf(place: Place | undefined, target: string): string | undefined
     return place?.isPrivate ? undefined : 'in no room';
   }
   if (other === place || (place?.isPackage && target === TEST_KIT)) return undefined;
-  if (place !== undefined && places.indexOf(other) > places.indexOf(place)) return 'in a higher room';
+  if (place !== undefined && PLACES.indexOf(other) > PLACES.indexOf(place)) return 'in a higher room';
   if (place?.isPackage && !other.isPackage) return `not an entry point and not ${INTERNAL}`;
   return isDoor(target, other) ? undefined : 'not a door of its room';
 }
@@ -125,7 +114,7 @@ function isInEntryFolder(file: string): boolean {
 function printLines(): void {
   console.log('| room | lines of code | target |\n|---|---:|---:|');
   const sum = { lines: 0, target: 0 };
-  for (const { path, target } of places) {
+  for (const { path, target } of PLACES) {
     const lines = [...sources]
       .filter(([file]) => file.startsWith(path))
       .flatMap(([, source]) => source.split('\n'))
@@ -144,14 +133,11 @@ function withoutStrings(code: string): string {
 
 /** Returns the room or the package of a file. Undefined for an entry point. */
 function placeOf(file: string): Place | undefined {
-  return places.find(({ path }) => file.startsWith(path));
+  return PLACES.find(({ path }) => file.startsWith(path));
 }
 
 function isDoor(file: string, place: Place): boolean {
-  return doorsOf(place).some((door) => {
-    const path = place.path + door.slice(place.folder.length + 1);
-    return door.endsWith('/') ? file.startsWith(path) : file === path;
-  });
+  return doorsOf(place).some((door) => (door.endsWith('/') ? file.startsWith(door) : file === door));
 }
 
 function mayUseNode(file: string): boolean {

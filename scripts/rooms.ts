@@ -57,7 +57,22 @@ export const PACKAGES: readonly Room[] = [
   { folder: 'learn', target: 3600, doors: [], isPrivate: true },
 ];
 
-/** Returns the doors of a room as paths in src/. */
-export function doorsOf({ folder, doors = ['index'] }: Room): string[] {
-  return doors.map((door) => (door === '' ? `${folder}/` : `${folder}/${door}.ts`));
+/** A room or a package with the folder of its code, as a path from the root of the repository that ends with a slash. */
+export interface Place extends Room {
+  readonly path: string;
+  readonly isPackage: boolean;
 }
+
+/** All rooms and packages, lowest first. */
+export const PLACES: readonly Place[] = [
+  ...ROOMS.map((room) => ({ ...room, path: `src/${room.folder}/`, isPackage: false })),
+  ...PACKAGES.map((room) => ({ ...room, path: `packages/${room.folder}/src/`, isPackage: true })),
+];
+
+/** Returns the doors of a place as paths from the root of the repository. A path of a folder ends with a slash. */
+export function doorsOf({ path, doors = ['index'] }: Place): string[] {
+  return doors.map((door) => (door === '' ? path : `${path}${door}.ts`));
+}
+
+/** The folders of the code of the library and of all packages, without a slash at the end. */
+export const CODE_FOLDERS: readonly string[] = ['src', ...PACKAGES.map(({ folder }) => `packages/${folder}/src`)];

@@ -10,8 +10,8 @@ import type * as Concurrency from '../src/concurrency.js';
 import type * as Core from '../src/core.js';
 import { startEtcd } from './etcd.js';
 
-// Prints the files and the lines of src/ that run from a call to the bytes at the socket, for a put and for a lock that
-// nobody else wants. Both calls run once before, so that the connection, the session and the tables exist. Run this
+// Prints the files and the lines of src/ that run from a call to the bytes at the socket, for a put and for a lock without
+// other contenders. Both calls run once before, so that the connection, the session and the tables exist. Run this
 // script with:
 //   npm run walk
 

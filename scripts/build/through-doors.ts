@@ -2,22 +2,21 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import type { Plugin } from 'esbuild';
 import { type Declaration, declarationsOf } from '../entry-points.js';
-import { doorsOf, ROOMS } from '../rooms.js';
+import { doorsOf, PLACES } from '../rooms.js';
 
 /** Matches an import or export of names from another file. */
 const FROM_FILE = /^(import|export) (type )?\{([^}]*)\} from '(\.[^']+)\.js';/gm;
 
 /**
- * An esbuild plugin that replaces imports from the doors of rooms and packages, and from src/internal.ts, with imports from the files
- * that declare the names. `root` is the folder of the repository. A door refers to all files of its room, so modules
- * that import from doors could not be divided into files of dist/.
+ * An esbuild plugin that replaces imports from the doors of rooms and packages, and from src/internal.ts, with imports
+ * from the files that declare the names. `root` is the folder of the repository, or of a copy without packages. A door
+ * refers to all files of its room, so modules that import from doors could not be divided into files of dist/.
  */
 export function throughDoors(root: string): Plugin {
   const doors = new Map<string, ReadonlyMap<string, Declaration>>();
-  const paths = [...ROOMS.flatMap(doorsOf), 'internal.ts'].filter((each) => each.endsWith('.ts'));
-  const files = [...paths.map((each) => join(root, 'src', each)), join(root, 'packages/cli/src/index.ts')];
-  // The package etcdwire is built from a copy without packages.
-  for (const path of files.filter((each) => existsSync(each))) doors.set(path, declarationsOf(path));
+  const places = PLACES.filter(({ path, isPackage }) => !isPackage || existsSync(join(root, path)));
+  for (const path of [...places.flatMap(doorsOf), 'src/internal.ts'].filter((each) => each.endsWith('.ts')))
+    doors.set(join(root, path), declarationsOf(join(root, path)));
   const folders = ['src', 'packages'].map((folder) => join(root, folder) + sep);
   return {
     name: 'through doors',
@@ -28,9 +27,11 @@ export function throughDoors(root: string): Plugin {
         const contents = code.replaceAll(FROM_FILE, (statement, kind, type, list, target) => {
           const declared = doors.get(join(dirname(path), `${target}.ts`));
           if (declared === undefined) return statement;
-          const statements = type === undefined ? values(list).map((name) => direct(path, kind, name, declared)) : [];
-          // The line numbers of source maps must not change.
-          return statements.join(' ') + '\n'.repeat(statement.split('\n').length - 1);
+          return type === undefined
+            ? values(list)
+                .map((name) => direct(path, kind, name, declared))
+                .join(' ')
+            : '';
         });
         return { contents, loader: 'ts' };
       });

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { transformSync } from 'esbuild';
 import { parse } from 'espree';
 import { analyse } from 'scslre';
-import { PACKAGES } from '../rooms.js';
+import { PLACES } from '../rooms.js';
 
 /** A regular expression whose running time grows faster than the length of a text, or cannot be judged. */
 export interface SlowExpression {
@@ -51,17 +51,20 @@ function slow({ pattern, flags }: NonNullable<Node['regex']>): readonly SlowExpr
 function slowExpressionsIn(root: string, folders: readonly string[]): ReadonlyMap<string, readonly SlowExpression[]> {
   const files = folders
     .flatMap((folder) =>
-      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((path) => `${folder}/${path}`),
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((path) =>
+        posix.join(folder, path.replaceAll('\\', '/')),
+      ),
     )
-    .map((path) => path.replaceAll('\\', '/'))
     .filter((path) => path.endsWith('.ts'))
     .sort();
   return new Map(files.map((path) => [path, slowExpressionsOf(readFileSync(join(root, path), 'utf8'))]));
 }
 
-const PUBLISHED = PACKAGES.filter(({ isPrivate }) => isPrivate !== true);
 /** The folders of the code that runs at users, from the root of the repository. */
-const FOLDERS = ['src', ...PUBLISHED.map(({ folder }) => `packages/${folder}/src`)];
+const FOLDERS = [
+  'src',
+  ...PLACES.filter(({ isPackage, isPrivate }) => isPackage && !isPrivate).map(({ path }) => path),
+];
 
 /** For each file, the slow expressions that are harmless, and why. */
 export type Harmless = Readonly<Record<string, Readonly<Record<string, string>>>>;

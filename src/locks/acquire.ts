@@ -109,18 +109,18 @@ function take<T extends Held>(
       try {
         // Returns undefined if the contender must not wait and another key is in the queue.
         enqueued = await enqueue(client, queueKey, limit.firstCalls, put);
-        const isFirst = enqueued?.predecessor === undefined;
-        if (enqueued !== undefined && (waits || isFirst))
-          own = await withValue(client, enqueued, value, limit.firstCalls);
-        // An earlier session with the same lease has put the key behind another contender's key.
-        else if (enqueued !== undefined)
+        if (enqueued?.predecessor !== undefined && !waits)
+          // An earlier session with the same lease has put the key behind another contender's key.
           await leaveQueue(client, queueKey.key, enqueued.own.createRevision, limit.firstCalls);
-        if (enqueued !== undefined && own !== undefined && !isFirst) {
-          const { waiting } = limit;
-          limit.taken(true);
-          const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
-          own = { ...own, seenAt: await waitUntilFirst(client, enqueued, waiting).finally(stopWatching) };
-          limit.taken(false);
+        else if (enqueued !== undefined) {
+          own = await withValue(client, enqueued, value, limit.firstCalls);
+          if (enqueued.predecessor !== undefined) {
+            const { waiting } = limit;
+            limit.taken(true);
+            const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
+            own = { ...own, seenAt: await waitUntilFirst(client, enqueued, waiting).finally(stopWatching) };
+            limit.taken(false);
+          }
         }
       } catch (error) {
         await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);

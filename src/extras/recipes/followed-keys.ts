@@ -20,8 +20,7 @@ export class FollowedKeys {
   readonly #keys: Keys;
   readonly #listener: Listener;
   readonly #fold = new RangeFold();
-  #isSynced = false;
-  /** The revision of the latest read of the whole range. */
+  /** The revision of the latest read of the whole range. 0n before the first one. */
   #syncedAt = 0n;
 
   constructor(keys: Keys, listener: Listener) {
@@ -31,7 +30,7 @@ export class FollowedKeys {
 
   /** Whether the client has read the whole range at least once. */
   get isSynced(): boolean {
-    return this.#isSynced;
+    return this.#syncedAt > 0n;
   }
 
   get(key: Uint8Array): KeyValue | undefined {
@@ -76,10 +75,7 @@ export class FollowedKeys {
 
   #take(message: MirrorMessage): void {
     const isSynced = message.type === 'synced';
-    if (isSynced) {
-      this.#syncedAt = message.revision;
-      this.#isSynced = true;
-    }
+    if (isSynced) this.#syncedAt = message.revision;
     this.#fold.take(message, (key, _, kv) => {
       // `synced` reports the keys that exist.
       if (!isSynced || kv === undefined) this.#listener.changed(key);
