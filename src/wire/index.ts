@@ -55,6 +55,7 @@ export {
   fieldsFromTexts,
   type Method,
   type MethodKind,
+  methodRow,
   type ScalarType,
 } from './protobuf/schema.js';
 export { tableCodec } from './protobuf/table-codec.js';
