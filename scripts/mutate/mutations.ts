@@ -454,9 +454,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a call whose last attempt was not sent forgets that an earlier attempt may have been applied',
-    file: 'src/rpc/channel.ts',
-    find: "return before === 'unknown' || latest === 'not-sent' ? before : latest;",
-    replace: 'return latest;',
+    file: 'src/rpc/attempts.ts',
+    find: "before.outcome === 'unknown' || error.outcome === 'not-sent' ? before.outcome : error.outcome",
+    replace: 'error.outcome',
     tests: ['test/rpc/channel'],
     notSimulated: 'only reads are repeated after an unknown outcome, and reads change nothing',
   },
@@ -571,8 +571,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'watches end when the client tries a learner',
     file: 'src/rpc/channel.ts',
-    find: "? 'FailedPrecondition' : 'Unavailable'",
-    replace: "? 'FailedPrecondition' : 'FailedPrecondition'",
+    find: "isFinal ? 'FailedPrecondition' : 'Unavailable'",
+    replace: "isFinal ? 'FailedPrecondition' : 'FailedPrecondition'",
     tests: ['test/rpc/learner'],
   },
   {
@@ -1006,8 +1006,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a server that is not etcd does not count as a failed endpoint',
     file: 'src/rpc/attempts.ts',
-    find: "  'NotEtcd',\n",
-    replace: '',
+    find: "NotEtcd: ['causedByEndpoint', 'unsuitable'],",
+    replace: "NotEtcd: ['unsuitable'],",
     tests: ['test/rpc/not-etcd'],
     notSimulated: 'every simulated server is etcd',
   },
@@ -1029,8 +1029,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'one answer of a proxy ends the watches of a client with one endpoint',
-    file: 'src/rpc/channel.ts',
-    find: "!(endpoint.isEtcd && reason === 'NotEtcd')",
+    file: 'src/rpc/attempts.ts',
+    find: "!(isEtcd && error.reason === 'NotEtcd')",
     replace: 'true',
     tests: ['test/rpc/not-etcd'],
     notSimulated: 'every simulated server is etcd',
@@ -1556,8 +1556,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a call whose named endpoint was removed during its attempt counts as not sent',
     file: 'src/rpc/channel.ts',
-    find: 'if (delayMs === false || isRemoved ||',
-    replace: 'if (delayMs === false ||',
+    find: 'if (isRemoved || !isRetried(',
+    replace: 'if (!isRetried(',
     tests: ['test/rpc/channel'],
     notSimulated: 'the simulated programs name no endpoints',
   },

@@ -24,7 +24,6 @@ export {
 } from './session.js';
 export {
   cleanedUp,
-  isTransient,
   isWatchInterrupted,
   type LockOptions,
   REWATCH_MS,

@@ -9,7 +9,6 @@ import {
   type Outcome,
   onAbort,
   pause,
-  type Reason,
   type SignalOption,
   settledWithin,
   timedOut,
@@ -20,7 +19,8 @@ import {
   checkTimeout,
   deadlineIn,
   internally,
-  isOverloadRefusal,
+  isRefusedByClient,
+  isTransient,
   traceIn,
   WaitTrace,
 } from '../rpc/index.js';
@@ -293,27 +293,8 @@ export function untilDone<T>(waiting: Waiting, call: (options: CallOptions) => P
     waiting,
     (options) => call(internally(options, { urgent: true })),
     undefined,
-    ({ reason }) => !REFUSED_BY_CLIENT.has(reason),
+    (error) => !isRefusedByClient(error),
   );
-}
-
-/**
- * The reasons of errors that mean that the client itself refused the call. The client would refuse a repetition, too.
- */
-const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
-
-/**
- * Reasons of errors that a repeated call would get again. After such an error, `untilAnswered` does not repeat the
- * call, even if its outcome is unknown.
- */
-const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace', 'ResponseTooLarge']);
-
-/** Whether a repetition of the call may succeed although this attempt has failed. */
-export function isTransient(error: EtcdError): boolean {
-  const { code, outcome, reason } = error;
-  if (REFUSED_BY_CLIENT.has(reason) || FINAL.has(reason)) return false;
-  if (isOverloadRefusal(error) || reason === 'ProposalDropped') return true;
-  return code === 'Unavailable' || code === 'DeadlineExceeded' || outcome === 'unknown';
 }
 
 /** Milliseconds that a failed call waits for its cleanup, which then continues in the background. */

@@ -1,73 +1,137 @@
-import {
-  at,
-  callTimedOut,
-  canceled,
-  type EtcdError,
-  type Failures,
-  monotonicMs,
-  onAbort,
-  type Reason,
-  statusOfReason,
-} from '../base/index.js';
+import { type EtcdError, type Outcome, type Reason, type StatusCode, statusOfReason } from '../base/index.js';
 import type { Method, UnaryCall } from '../wire/index.js';
 
-/**
- * Reasons of errors with which the client itself ended a call. Such an error does not prove that the endpoint has
- * failed.
- */
-export const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set([
-  'InvalidInput',
-  'ClientClosed',
-  'Canceled',
-  'DeadlineExceeded',
-]);
+// This file decides whether the client makes another attempt: of a unary call, of a stream, and of a call that a wait
+// repeats. It also decides whether a failure says something about its endpoint. The callers make the attempts:
+// `Channel` those of unary calls, `AuthenticatedTransport` those with a new token, `ResumableStream` and `readStream`
+// those of streams, and `untilAnswered` in the room `locks` those of waits.
 
-const MOMENTARY: ReadonlySet<Reason> = new Set(['LeaderChanged', 'ProposalDropped', 'TimeoutWaitAppliedIndex']);
+/** What a reason means for further attempts, in addition to what the status of the error means. */
+type Trait =
+  /** The client itself ended the call, so the error does not prove that the endpoint has failed. */
+  | 'endedByClient'
+  /** Every repetition gets the same error. */
+  | 'final'
+  /**
+   * A working member refused the call because its cluster is changing its leader, or because the member has not applied
+   * all entries yet. The same member will probably answer soon. Another member may need longer: while the old leader is
+   * suspended, only a follower that already knows the new leader can answer.
+   */
+  | 'momentary'
+  /** The member refused the call, without processing it, because too many Raft proposals wait. */
+  | 'overload'
+  /** The endpoint caused the failure, although the status is not Unavailable. */
+  | 'causedByEndpoint'
+  /** No single endpoint caused the failure, although the status is Unavailable: the whole cluster is unhealthy. */
+  | 'causedByCluster'
+  /** The endpoint is a learner, or is not etcd. Another attempt of the call at the same endpoint gets the same error. */
+  | 'unsuitable'
+  /**
+   * The server refused the token: it expired, it is older than the latest change to users and roles, or the request has
+   * no token and needs one.
+   */
+  | 'tokenRefused';
 
-/**
- * Whether a working member refused the call because its cluster is changing its leader, or because the member has not
- * applied all entries yet. The same member will probably answer soon. Another member may need longer: while the old
- * leader is suspended, only a follower that already knows the new leader can answer.
- */
-export function isMomentaryRefusal({ reason }: EtcdError): boolean {
-  return MOMENTARY.has(reason);
+/** The traits of all reasons that have any. Where a reason is not listed, only the status of the error decides. */
+const TRAITS: Readonly<Partial<Record<Reason, readonly Trait[]>>> = {
+  InvalidInput: ['endedByClient', 'final'],
+  ClientClosed: ['endedByClient', 'final'],
+  Canceled: ['endedByClient'],
+  DeadlineExceeded: ['endedByClient'],
+  MalformedMessage: ['final'],
+  ResponseTooLarge: ['final'],
+  HeadersTooLarge: ['final'],
+  NoSpace: ['final'],
+  LeaderChanged: ['momentary'],
+  TimeoutWaitAppliedIndex: ['momentary'],
+  ProposalDropped: ['momentary', 'causedByEndpoint'],
+  RequestTooManyRequests: ['overload'],
+  ConnectionLost: ['causedByEndpoint'],
+  NotEtcd: ['causedByEndpoint', 'unsuitable'],
+  NotSupportedForLearner: ['causedByEndpoint', 'unsuitable'],
+  Unhealthy: ['causedByCluster'],
+  InvalidAuthToken: ['tokenRefused'],
+  AuthOldRevision: ['tokenRefused'],
+  UserEmpty: ['tokenRefused'],
+};
+
+function has({ reason }: { readonly reason: Reason }, trait: Trait): boolean {
+  return TRAITS[reason]?.includes(trait) === true;
+}
+
+/** Whether the client itself ended or refused the call. */
+export function isEndedByClient(error: EtcdError): boolean {
+  return has(error, 'endedByClient');
+}
+
+/** Whether the same member will probably answer soon. See `Trait`. */
+export function isMomentaryRefusal(error: EtcdError): boolean {
+  return has(error, 'momentary');
 }
 
 /** Whether the member refused the call, without processing it, because too many Raft proposals wait. */
-export function isOverloadRefusal({ reason }: EtcdError): boolean {
-  return reason === 'RequestTooManyRequests';
+export function isOverloadRefusal(error: EtcdError): boolean {
+  return has(error, 'overload');
 }
-
-/** Reasons of failures that an endpoint causes, in addition to the reasons that etcd reports with Unavailable. */
-const CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set([
-  'ConnectionLost',
-  'NotEtcd',
-  'NotSupportedForLearner',
-  'ProposalDropped',
-]);
-
-/**
- * Reasons of failures that no endpoint causes: the client itself has ended the call, or the whole cluster is unhealthy.
- * etcd reports an unhealthy cluster with the status Unavailable, although no single endpoint is the cause.
- */
-const NOT_CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set<Reason>([...ENDED_BY_CLIENT, 'Unhealthy']);
 
 /**
  * Whether the endpoint caused the failure, rather than the request. If so, another endpoint may succeed. Checks the
  * reason as well as the status, because etcd's lock and election services forward every error with the status Unknown.
  */
-export function isEndpointFailure({ code, reason }: Pick<EtcdError, 'code' | 'reason'>): boolean {
-  if (NOT_CAUSED_BY_ENDPOINT.has(reason)) return false;
-  return code === 'Unavailable' || statusOfReason(reason) === 'Unavailable' || CAUSED_BY_ENDPOINT.has(reason);
+export function isEndpointFailure(error: Pick<EtcdError, 'code' | 'reason'>): boolean {
+  if (has(error, 'endedByClient') || has(error, 'causedByCluster')) return false;
+  return (
+    error.code === 'Unavailable' || statusOfReason(error.reason) === 'Unavailable' || has(error, 'causedByEndpoint')
+  );
 }
 
 /**
  * Whether the endpoint refused the call because it is a learner, or because it is not etcd. If the call has no other
- * endpoint, the channel usually ends the call at once instead of repeating it until its deadline: see `#isFinal` of
- * `Channel`.
+ * endpoint, the channel usually ends the call at once instead of repeating it until its deadline: see `isFinalAt`.
  */
-export function isUnsuitableEndpoint({ reason }: EtcdError): boolean {
-  return reason === 'NotSupportedForLearner' || reason === 'NotEtcd';
+export function isUnsuitableEndpoint(error: EtcdError): boolean {
+  return has(error, 'unsuitable');
+}
+
+/** Whether the server refused the token. */
+export function isTokenRefused(error: { readonly reason: Reason }): boolean {
+  return has(error, 'tokenRefused');
+}
+
+/** Whether the server refused the token, or the client could not obtain one. */
+export function concernsToken(error: EtcdError): boolean {
+  return isTokenRefused(error) || error.reason === 'AuthFailed';
+}
+
+/**
+ * Maximum number of new tokens that one call requests. A call may need several tokens while users and roles change. If
+ * a server refuses every token, this limit ends the call.
+ */
+const MAX_TOKEN_RENEWALS = 3;
+
+/** What the client can do about a refused token. */
+export interface TokenSettings {
+  /** Whether the client can obtain a new token, so that a stream whose token was refused can be opened again. */
+  readonly renewsTokens: boolean;
+  /** Whether `auth` is a function. The client calls it again after a refusal, because it may return other secrets. */
+  readonly rotatesSecrets?: boolean | undefined;
+}
+
+/**
+ * Whether the client may repeat, with a new token, a call whose token the server refused. `refusals` is the number of
+ * tokens that the server has refused in a row before this one.
+ */
+export function mayRenewToken(renewsTokens: boolean, error: EtcdError, refusals: number): boolean {
+  return renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
+}
+
+/**
+ * Does the same as `mayRenewToken` for watches and keepalives, which have no time limit. If `auth` is a function, the
+ * client never gives up, because the function may return another password later.
+ */
+export function mayUseAnotherToken(settings: TokenSettings, error: EtcdError, refusals: number): boolean {
+  if (settings.rotatesSecrets) return concernsToken(error);
+  return mayRenewToken(settings.renewsTokens, error, refusals);
 }
 
 /**
@@ -82,28 +146,123 @@ export function mayRetry(method: Pick<Method<unknown, unknown>, 'repeatable'>, e
 }
 
 /**
- * Waits for something that a call needs before the client can send it, such as a token, but no longer than the deadline
- * and the signal of the call allow. The error of a wait that times out names the `failures` so far.
- *
- * @throws EtcdError with outcome `not-sent` if the wait ends early, or the error with which `needed` rejects.
+ * Whether a repetition of the call may succeed although this attempt has failed, for a call that is safe to repeat even
+ * if its outcome is unknown.
  */
-export function beforeSending<T>(
-  call: UnaryCall<unknown, unknown>,
-  needed: Promise<T>,
-  failures?: Failures,
-): Promise<T> {
-  const { method, signal, deadline } = call;
-  const undos: (() => void)[] = [];
-  const waiting = new Promise<T>((resolve, reject) => {
-    const abort = (): void => reject(canceled(signal as AbortSignal, 'not-sent', method.path));
-    const expire = (): void => reject(callTimedOut(call, 'not-sent', failures));
-    undos.push(at(deadline, expire));
-    if (signal !== undefined) undos.push(onAbort(signal, abort));
-    if (signal?.aborted) abort();
-    if (deadline <= monotonicMs()) expire();
-    needed.then(resolve, reject);
-  });
-  return waiting.finally(() => {
-    for (const undo of undos) undo();
-  });
+export function isTransient(error: EtcdError): boolean {
+  if (has(error, 'final')) return false;
+  if (isOverloadRefusal(error) || error.reason === 'ProposalDropped') return true;
+  return error.code === 'Unavailable' || error.code === 'DeadlineExceeded' || error.outcome === 'unknown';
+}
+
+/** Whether the client itself refused the call. The client would refuse a repetition, too. */
+export function isRefusedByClient(error: EtcdError): boolean {
+  return has(error, 'endedByClient') && has(error, 'final');
+}
+
+/** Statuses that can end a stream although a new stream may succeed. */
+const RESUMABLE: ReadonlySet<StatusCode> = new Set([
+  'OK',
+  'Unavailable',
+  'Unknown',
+  'Internal',
+  'Canceled',
+  'DeadlineExceeded',
+  'Aborted',
+  // An overloaded server or proxy refuses calls with this status.
+  'ResourceExhausted',
+]);
+
+/** Whether a new stream may succeed, with the same token, after a stream has ended with this error. */
+export function isResumable(error: EtcdError): boolean {
+  return RESUMABLE.has(error.code) && !has(error, 'final') && !concernsToken(error);
+}
+
+/**
+ * Maximum number of momentary refusals of one call that do not park an endpoint. If the client has only one endpoint,
+ * no such refusal parks it.
+ */
+const MAX_MOMENTARY_REFUSALS = 5;
+
+/**
+ * Maximum number of retries of a call that has no deadline and names its endpoint. All waits together take about 3 s at
+ * most.
+ */
+const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
+
+/** The attempts of a call that have failed. */
+export interface FailedAttempts {
+  readonly count: number;
+  readonly momentaryRefusals: number;
+  /** Outcome of the whole call so far: `unknown` as soon as one attempt has that outcome. */
+  readonly outcome: Outcome;
+}
+
+/** What the channel knows about the endpoint at which an attempt has failed. */
+export interface EndpointFacts {
+  /** Whether the client has only one endpoint. */
+  readonly isAlone: boolean;
+  /** Whether the call can use no other endpoint. */
+  readonly isOnlyForCall: boolean;
+  /** Whether etcd has answered at the endpoint before. */
+  readonly isEtcd: boolean;
+  /** Whether the endpoint has left attempts unanswered for so long that a timeout counts as its failure. */
+  readonly isSilent: boolean;
+}
+
+/** What the channel does after a failed attempt. */
+export interface Verdict extends FailedAttempts {
+  /** Whether calls prefer other endpoints for some time. */
+  readonly parks: boolean;
+  /** Whether another attempt is safe and may succeed. */
+  readonly isSafe: boolean;
+  /**
+   * Whether the next attempt uses the same endpoint if it is available, because its member will probably answer soon
+   * (rule S39 in docs/semantics.md).
+   */
+  readonly stays: boolean;
+}
+
+/** Decides what the channel does after an attempt has failed with `error`. `before` are the attempts before it. */
+export function verdict(
+  { method, endpoint, deadline }: Pick<UnaryCall<unknown, unknown>, 'method' | 'endpoint' | 'deadline'>,
+  error: EtcdError,
+  before: FailedAttempts,
+  facts: EndpointFacts,
+): Verdict {
+  const momentaryRefusals = before.momentaryRefusals + (isMomentaryRefusal(error) ? 1 : 0);
+  const isMomentary = isMomentaryRefusal(error) && (momentaryRefusals <= MAX_MOMENTARY_REFUSALS || facts.isAlone);
+  const waitsForever = endpoint !== undefined && deadline === Number.POSITIVE_INFINITY;
+  const isHopeless =
+    isFinalAt(error, facts.isOnlyForCall, facts.isEtcd) ||
+    (waitsForever && before.count === MAX_REPETITIONS_WITHOUT_DEADLINE);
+  return {
+    count: before.count + 1,
+    momentaryRefusals,
+    outcome: before.outcome === 'unknown' || error.outcome === 'not-sent' ? before.outcome : error.outcome,
+    parks: facts.isSilent || (isEndpointFailure(error) && !isMomentary) || error.reason === 'ClusterChanged',
+    isSafe: !isHopeless && mayRetry(method, error),
+    stays: isMomentary || isOverloadRefusal(error),
+  };
+}
+
+/**
+ * Whether the channel makes another attempt after `retryAfter` of the call has returned `delayMs`. A write without a
+ * guard is never repeated unless that is safe.
+ */
+export function isRetried(
+  { repeatable }: Pick<Method<unknown, unknown>, 'repeatable'>,
+  isSafe: boolean,
+  delayMs: number | false | undefined,
+): delayMs is number | undefined {
+  return delayMs !== false && (isSafe || (delayMs !== undefined && repeatable === true));
+}
+
+/**
+ * Whether another attempt of the call would get the same refusal, because the endpoint is unsuitable. Another attempt
+ * may succeed if the call has another endpoint. After a refusal with reason `NotEtcd`, another attempt may also succeed
+ * if etcd has answered at this endpoint before, because a proxy may have answered in place of etcd.
+ */
+export function isFinalAt(error: EtcdError, isOnlyForCall: boolean, isEtcd: boolean): boolean {
+  return isUnsuitableEndpoint(error) && isOnlyForCall && !(isEtcd && error.reason === 'NotEtcd');
 }

@@ -9,15 +9,15 @@ import {
   missingInput,
   monotonicMs,
   noteFailure,
-  type Reason,
   reading,
 } from '../base/index.js';
 import * as authMethods from '../gen/methods/auth.js';
 import type { Endpoint } from '../host/index.js';
 import { forwardStream, type Metadata, type Transport, type UnaryCall } from '../wire/index.js';
-import { beforeSending } from './attempts.js';
+import { isTokenRefused, mayRenewToken } from './attempts.js';
+import { beforeSending } from './before-sending.js';
 import { isPlaintext, PERMITTED } from './plaintext-rule.js';
-import { REQUIRE_LEADER, type RpcSettings } from './rpc.js';
+import { REQUIRE_LEADER } from './rpc.js';
 
 /**
  * How the client authenticates itself to a cluster that has authentication enabled.
@@ -127,45 +127,6 @@ function secret(name: string, value: unknown): string {
   if (value === undefined) throw missingInput(`auth.${name}`, 'give username and password, or give token');
   // `describeType` never shows the value, not even a number, because the value may be a password.
   throw invalidInput(`auth.${name}`, describeType(value), 'a non-empty string');
-}
-
-/**
- * Maximum number of new tokens that one call requests. A call may need several tokens while users and roles change. If
- * a server refuses every token, this limit ends the call.
- */
-const MAX_TOKEN_RENEWALS = 3;
-
-/**
- * The error reasons that mean that the server refused a token: the token expired, it is older than the latest change to
- * users and roles, or the request has no token and needs one.
- */
-const TOKEN_REFUSALS: ReadonlySet<Reason> = new Set(['InvalidAuthToken', 'AuthOldRevision', 'UserEmpty']);
-
-/** Whether the server refused the token. */
-export function isTokenRefused({ reason }: { readonly reason: Reason }): boolean {
-  return TOKEN_REFUSALS.has(reason);
-}
-
-/** Whether the server refused the token, or the client could not obtain one. */
-export function concernsToken(error: EtcdError): boolean {
-  return isTokenRefused(error) || error.reason === 'AuthFailed';
-}
-
-/**
- * Whether the client may repeat, with a new token, a call whose token the server refused. `refusals` is the number of
- * tokens that the server has refused in a row before this one.
- */
-export function mayRenewToken(renewsTokens: boolean, error: EtcdError, refusals: number): boolean {
-  return renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
-}
-
-/**
- * Does the same as `mayRenewToken` for watches and keepalives, which have no time limit. If `auth` is a function, the
- * client never gives up, because the function may return another password later.
- */
-export function mayUseAnotherToken(settings: RpcSettings, error: EtcdError, refusals: number): boolean {
-  if (settings.rotatesSecrets) return concernsToken(error);
-  return mayRenewToken(settings.renewsTokens, error, refusals);
 }
 
 /**

@@ -22,11 +22,15 @@ import {
   type UnaryCall,
 } from '../wire/index.js';
 import {
+  type FailedAttempts,
   isEndpointFailure,
+  isFinalAt,
   isMomentaryRefusal,
   isOverloadRefusal,
+  isRetried,
   isUnsuitableEndpoint,
-  mayRetry,
+  type Verdict,
+  verdict,
 } from './attempts.js';
 import { CallQueue, classOf } from './call-queue.js';
 import { ClusterIdentity, headerOf, isLinearizable } from './cluster-identity.js';
@@ -42,18 +46,6 @@ import { withProof } from './proofs.js';
 const SILENCE_MS = 1_000;
 
 /**
- * Maximum number of momentary refusals (see `isMomentaryRefusal`) of one call that do not park an endpoint. If the
- * client has only one endpoint, no such refusal parks it.
- */
-const MAX_MOMENTARY_REFUSALS = 5;
-
-/**
- * Maximum number of retries of a call that has no deadline and names its endpoint. All waits together take about 3 s at
- * most.
- */
-const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
-
-/**
  * Default of `maxInFlight`. This many calls keep a server on the same machine busy all the time. The number is far
  * below 5,000, the number of unapplied entries above which etcd refuses writes.
  */
@@ -67,21 +59,14 @@ interface ChannelOptions {
   readonly secrets?: PlaintextRule | undefined;
 }
 
-interface FailedAttempts {
-  readonly count: number;
+interface Failed extends Verdict {
   readonly last: EtcdError;
   readonly failures: Failures;
-  /** Outcome of the whole call so far: `unknown` as soon as one attempt has that outcome. */
-  readonly outcome: Outcome;
-  readonly momentaryRefusals: number;
-  /**
-   * Whether the next attempt uses the same endpoint if it is available, because its member will probably answer soon
-   * (rule S39 in docs/semantics.md).
-   */
-  readonly stays: boolean;
   /** The delay in milliseconds that the call's `retryAfter` returned. Undefined if the channel chooses the delay. */
   readonly delayMs: number | undefined;
 }
+
+const NO_ATTEMPTS: FailedAttempts = { count: 0, momentaryRefusals: 0, outcome: 'not-sent' };
 
 /**
  * A transport over several endpoints. If an attempt of a unary call fails because of its endpoint, the channel makes
@@ -169,7 +154,7 @@ export class Channel implements Transport {
   ): Promise<Response> {
     let endpoint = picked;
     try {
-      for (let failed: FailedAttempts | undefined; ; ) {
+      for (let failed: Failed | undefined; ; ) {
         if (failed !== undefined) {
           endpoint = this.#queue.move(call, callClass, endpoint, failed.stays);
           await this.#waitBeforeRetry(call, endpoint, failed);
@@ -238,13 +223,11 @@ export class Channel implements Transport {
         if (error !== undefined && isEndpointFailure(error) && !isMomentaryRefusal(error))
           this.#endpoints.failed(endpoint, error.reason, error.problem);
         release();
+        if (error === undefined || !isUnsuitableEndpoint(error)) return handler.end(error);
         // Servers use different status codes for this refusal. The channel replaces the code, so that the code tells
         // the caller whether another endpoint may accept the stream.
-        handler.end(
-          error !== undefined && isUnsuitableEndpoint(error)
-            ? amended(error, { code: this.#isFinal(call, endpoint, error) ? 'FailedPrecondition' : 'Unavailable' })
-            : error,
-        );
+        const isFinal = isFinalAt(error, this.#isOnlyFor(call, endpoint), endpoint.isEtcd);
+        handler.end(amended(error, { code: isFinal ? 'FailedPrecondition' : 'Unavailable' }));
       },
       leaving: () => {
         this.#endpoints.failed(endpoint, 'StreamRefused', 'the server is about to close the connection, or is silent');
@@ -274,7 +257,7 @@ export class Channel implements Transport {
   async #waitBeforeRetry(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,
-    { count, last, outcome, delayMs }: FailedAttempts,
+    { count, last, outcome, delayMs }: Failed,
   ): Promise<void> {
     const wasRefused = isMomentaryRefusal(last) || isOverloadRefusal(last);
     if (delayMs === undefined && !wasRefused && endpoint.parkedUntil <= monotonicMs()) return;
@@ -301,27 +284,26 @@ export class Channel implements Transport {
     endpoint: PooledEndpoint,
     startedAt: number,
     thrown: unknown,
-    before: FailedAttempts | undefined,
-  ): FailedAttempts {
+    before: Failed | undefined,
+  ): Failed {
     if (!(thrown instanceof EtcdError)) throw thrown;
     const error = withProof(call, thrown);
     call.observer?.failed?.(error);
-    const momentaryRefusals = (before?.momentaryRefusals ?? 0) + (isMomentaryRefusal(error) ? 1 : 0);
-    const isMomentary =
-      isMomentaryRefusal(error) && (momentaryRefusals <= MAX_MOMENTARY_REFUSALS || this.#endpoints.all.length === 1);
     const isTimeout = error.reason === 'DeadlineExceeded';
     if (isTimeout) endpoint.unansweredSince = Math.min(endpoint.unansweredSince, startedAt);
-    const isSilent = isTimeout && monotonicMs() - endpoint.unansweredSince > SILENCE_MS;
-    if (isSilent || (isEndpointFailure(error) && !isMomentary) || error.reason === 'ClusterChanged')
-      this.#endpoints.failed(endpoint, error.reason, error.problem);
-    const attempt = before?.count ?? 0;
+    const decided = verdict(call, error, before ?? NO_ATTEMPTS, {
+      isAlone: this.#endpoints.all.length === 1,
+      isOnlyForCall: this.#isOnlyFor(call, endpoint),
+      isEtcd: endpoint.isEtcd,
+      isSilent: isTimeout && monotonicMs() - endpoint.unansweredSince > SILENCE_MS,
+    });
+    const { isSafe, outcome, count } = decided;
+    if (decided.parks) this.#endpoints.failed(endpoint, error.reason, error.problem);
     const failures = new Map(before?.failures);
     noteFailure(failures, error);
-    const outcome = combined(before?.outcome ?? 'not-sent', error.outcome);
-    const isSafe = !this.#isHopeless(call, endpoint, error, attempt) && mayRetry(call.method, error);
-    const delayMs = call.retryAfter?.(error, attempt + 1, isSafe);
+    const delayMs = call.retryAfter?.(error, count, isSafe);
     const isRemoved = call.endpoint !== undefined && !this.#endpoints.all.includes(endpoint);
-    if (delayMs === false || isRemoved || (!isSafe && (delayMs === undefined || !call.method.repeatable))) {
+    if (isRemoved || !isRetried(call.method, isSafe, delayMs)) {
       // The server received the caller's deadline with the request, and timed out before the client did.
       if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, failures);
       if (isTimeout && before !== undefined) throw callTimedOut(call, outcome, before.failures);
@@ -329,37 +311,12 @@ export class Channel implements Transport {
       throw withCallers(error.outcome === outcome ? error : amended(error, { outcome }));
     }
     call.observer?.retry?.(error);
-    const stays = isMomentary || isOverloadRefusal(error);
-    return { count: attempt + 1, last: error, failures, outcome, momentaryRefusals, stays, delayMs };
+    return { ...decided, last: error, failures, delayMs };
   }
 
-  /**
-   * Whether the channel gives up. It does so if the endpoint is unsuitable for the call and another attempt would get
-   * the same refusal. It also does so if the call has no deadline, names its endpoint, and has been retried
-   * `MAX_REPETITIONS_WITHOUT_DEADLINE` times.
-   */
-  #isHopeless(call: UnaryCall<unknown, unknown>, endpoint: PooledEndpoint, error: EtcdError, attempt: number): boolean {
-    if (isUnsuitableEndpoint(error) && this.#isFinal(call, endpoint, error)) return true;
-    const waitsForever = call.endpoint !== undefined && call.deadline === Number.POSITIVE_INFINITY;
-    return waitsForever && attempt === MAX_REPETITIONS_WITHOUT_DEADLINE;
-  }
-
-  /**
-   * Whether another attempt of the call would get the same refusal. Another attempt may succeed if the call has another
-   * endpoint. After a refusal with reason `NotEtcd`, another attempt may also succeed if etcd has answered at this
-   * endpoint before, because a proxy may have answered in place of etcd.
-   */
-  #isFinal(
-    { endpoint: named }: { readonly endpoint?: string | undefined },
-    endpoint: PooledEndpoint,
-    { reason }: EtcdError,
-  ): boolean {
+  /** Whether the call can use no other endpoint than `endpoint`. */
+  #isOnlyFor({ endpoint: named }: { readonly endpoint?: string | undefined }, endpoint: PooledEndpoint): boolean {
     // If there is only one endpoint, it may differ from `endpoint`, because `reset` may have replaced `endpoint`.
-    const isOnly = named !== undefined || this.#endpoints.all.every((other) => other === endpoint);
-    return isOnly && !(endpoint.isEtcd && reason === 'NotEtcd');
+    return named !== undefined || this.#endpoints.all.every((other) => other === endpoint);
   }
-}
-
-function combined(before: Outcome, latest: Outcome): Outcome {
-  return before === 'unknown' || latest === 'not-sent' ? before : latest;
 }

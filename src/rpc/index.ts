@@ -1,9 +1,13 @@
 export {
-  beforeSending,
-  ENDED_BY_CLIENT,
+  isEndedByClient,
   isEndpointFailure,
   isMomentaryRefusal,
   isOverloadRefusal,
+  isRefusedByClient,
+  isResumable,
+  isTokenRefused,
+  isTransient,
+  mayUseAnotherToken,
 } from './attempts.js';
 export {
   AuthenticatedTransport,
@@ -12,10 +16,9 @@ export {
   type CredentialsSource,
   checkCredentials,
   isPermission,
-  isTokenRefused,
-  mayUseAnotherToken,
   type PlaintextPermission,
 } from './authentication.js';
+export { beforeSending } from './before-sending.js';
 export { Channel, MAX_IN_FLIGHT } from './channel.js';
 export type { ClusterIdentity } from './cluster-identity.js';
 export { syncEndpoints, withAutoSync } from './endpoint-discovery.js';

@@ -1,7 +1,7 @@
 import { EtcdError, invalidInput } from '../base/index.js';
 import type { Endpoint } from '../host/index.js';
 import type { StreamCall, UnaryCall } from '../wire/index.js';
-import { beforeSending } from './attempts.js';
+import { beforeSending } from './before-sending.js';
 
 /** What the errors about endpoints without TLS allow. */
 export const PERMITTED =

@@ -12,8 +12,7 @@ import {
   timedOut,
 } from '../base/index.js';
 import type { Init, Method } from '../wire/index.js';
-import { mayRetry } from './attempts.js';
-import { mayRenewToken } from './authentication.js';
+import { mayRenewToken, mayRetry } from './attempts.js';
 import type { CallOptions, Rpc } from './rpc.js';
 
 /** When a stream has this many unread messages, the client makes the server pause by means of flow control. */

@@ -10,7 +10,7 @@ import {
   type WaitCause,
 } from '../base/index.js';
 import type { Method, OutgoingStream, StreamCall } from '../wire/index.js';
-import { concernsToken, mayUseAnotherToken } from './authentication.js';
+import { concernsToken, mayUseAnotherToken } from './attempts.js';
 import { REQUIRE_LEADER, type Rpc } from './rpc.js';
 
 /** If an attempt lasted longer than this many milliseconds, its failure starts the backoff from the shortest delay. */

@@ -23,6 +23,7 @@ import {
   type Transport,
   type UnaryCall,
 } from '../wire/index.js';
+import type { TokenSettings } from './attempts.js';
 import { type ClusterIdentity, needsLeader } from './cluster-identity.js';
 import type { WaitTrace } from './wait-trace.js';
 
@@ -127,13 +128,9 @@ export function checkCallOptions(options: CallOptions | undefined, what: string)
 }
 
 /** Settings that apply to all of a client's calls. */
-export interface RpcSettings {
+export interface RpcSettings extends TokenSettings {
   /** Time limit in milliseconds for calls without `timeoutMs`. */
   readonly timeoutMs: number;
-  /** Whether the client can obtain a new token, so that a stream whose token was refused can be opened again. */
-  readonly renewsTokens: boolean;
-  /** Whether `auth` is a function. The client calls it again after a refusal, because it may return other secrets. */
-  readonly rotatesSecrets?: boolean | undefined;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
   readonly events: ClientEvents;

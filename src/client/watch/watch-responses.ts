@@ -1,30 +1,6 @@
-import { EtcdError, errorFromText, type Reason, type StatusCode } from '../../base/index.js';
+import { EtcdError, errorFromText } from '../../base/index.js';
 import type { WatchResponse } from '../../gen/etcdserverpb/rpc.js';
 import * as watchMethods from '../../gen/methods/watch.js';
-
-/** Statuses that can end a stream although a new stream may succeed. */
-const RESUMABLE: ReadonlySet<StatusCode> = new Set([
-  'OK',
-  'Unavailable',
-  'Unknown',
-  'Internal',
-  'Canceled',
-  'DeadlineExceeded',
-  'Aborted',
-  // An overloaded server or proxy refuses calls with this status.
-  'ResourceExhausted',
-]);
-/**
- * Error reasons after which a new stream would fail too, whatever the status. `WatchStream` opens a new stream after
- * some errors with reason `ResponseTooLarge` nevertheless: see `MAX_TOO_LARGE` in watch-stream.ts.
- */
-const FINAL: ReadonlySet<Reason> = new Set([
-  'AuthFailed',
-  'ClientClosed',
-  'HeadersTooLarge',
-  'MalformedMessage',
-  'ResponseTooLarge',
-]);
 
 /** Whether a server of this version answers a progress request only after it has sent all earlier events. */
 export function ordersProgress(version: string): boolean {
@@ -66,9 +42,4 @@ export function refusal({ compactRevision, cancelReason }: WatchResponse): EtcdE
     );
   }
   return errorFromText(cancelReason === '' ? 'the server ended the watch' : cancelReason, { method });
-}
-
-/** Whether a new stream may succeed after a stream has ended with this error. */
-export function isResumable({ code, reason }: EtcdError): boolean {
-  return RESUMABLE.has(code) && !FINAL.has(reason);
 }

@@ -5,6 +5,7 @@ import * as maintenanceMethods from '../../gen/methods/maintenance.js';
 import * as watchMethods from '../../gen/methods/watch.js';
 import {
   type ClusterIdentity,
+  isResumable,
   mayUseAnotherToken,
   type NextStream,
   ResumableStream,
@@ -13,7 +14,7 @@ import {
 import type { Init } from '../../wire/index.js';
 import type { ServerWatch, WatchScope } from './server-watch.js';
 import { NO_WATCH_ID, WatchIds } from './watch-ids.js';
-import { fragmentOf, isResumable, ordersProgress, refusal } from './watch-responses.js';
+import { fragmentOf, ordersProgress, refusal } from './watch-responses.js';
 
 /**
  * How long, in milliseconds, a stream stays open without watches. Programs often start one watch after another, and the

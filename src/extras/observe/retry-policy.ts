@@ -8,7 +8,7 @@ import {
   environment,
   invalidInput,
 } from '../../base/index.js';
-import { ENDED_BY_CLIENT, type Interceptor, isTokenRefused } from '../../rpc/index.js';
+import { type Interceptor, isEndedByClient, isTokenRefused } from '../../rpc/index.js';
 
 /** Options of `retryPolicy`. */
 export interface RetryPolicy {
@@ -70,7 +70,7 @@ export function retryPolicy(options: RetryPolicy): Interceptor {
       const retryAfter = (error: EtcdError, failures: number, isSafe: boolean): number | false | undefined => {
         if (failures >= maxAttempts) return false;
         const isRead = call.method.repeatable;
-        const asks = isRead && retryRead !== undefined && !ENDED_BY_CLIENT.has(error.reason) && !isTokenRefused(error);
+        const asks = isRead && retryRead !== undefined && !isEndedByClient(error) && !isTokenRefused(error);
         const wanted = asks ? retryRead(error, failures, isSafe) : isSafe;
         if (!wanted) return false;
         // A read that only `retryRead` repeats needs a delay, because the client has none for such an error.

@@ -1,6 +1,7 @@
 import { clientClosed } from '../../base/index.js';
 import type { CoreKeyspace, Keys, KeyValue } from '../../client/index.js';
-import { isTransient, untilAnswered } from '../../locks/index.js';
+import { untilAnswered } from '../../locks/index.js';
+import { isTransient } from '../../rpc/index.js';
 import { type MirrorMessage, mirrorOf, RangeFold } from '../ranges/index.js';
 
 /** The callbacks of `FollowedKeys`. */

@@ -25,8 +25,8 @@ import {
   parseJson,
   parseJsonValue,
 } from '../../client/index.js';
-import { type Held, isTransient, lockLost, type Session, untilAnswered } from '../../locks/index.js';
-import type { CallOptions } from '../../rpc/index.js';
+import { type Held, lockLost, type Session, untilAnswered } from '../../locks/index.js';
+import { type CallOptions, isTransient } from '../../rpc/index.js';
 
 /**
  * The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`, which shows its

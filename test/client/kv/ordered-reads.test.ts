@@ -2,7 +2,7 @@ import { describe, expect, inject, test } from 'vitest';
 import type { RangeRequest, RequestOp, ResponseHeader, TxnRequest } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { type Client, compare, op, prefix } from '../../../src/index.js';
-import { beforeSending } from '../../../src/rpc/attempts.js';
+import { beforeSending } from '../../../src/rpc/before-sending.js';
 import { ClusterIdentity, isLinearizable } from '../../../src/rpc/cluster-identity.js';
 import { withOrderedReads } from '../../../src/rpc/ordered-reads.js';
 import { defaultTransport } from '../../../src/wire/default-transport.js';
