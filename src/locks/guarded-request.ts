@@ -29,6 +29,11 @@ export function hasElse({ compare = [], failure = [] }: Init<wire.TxnRequest>): 
 /**
  * Returns the transaction that performs the request if the guard is unchanged. `move` returns the operation that
  * changes the guard. The argument of `move` is the path of the branch: see `Applied` in guards.ts.
+ *
+ * One nested transaction that contains the whole request would be simpler and shorter. But etcd before 3.4.42, 3.5.28
+ * and 3.6.9 does not check the permissions of the operations in nested transactions, so that the put of a queue key
+ * would succeed without permission, and its deletion would not. So the operations of `then` are not nested, except for
+ * the reads that would otherwise let members differ.
  */
 export function guardedRequest(
   request: Init<wire.TxnRequest>,
