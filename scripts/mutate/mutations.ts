@@ -260,7 +260,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a watch that was near the store before its buffer was full catches up on the shared stream',
     file: 'src/client/watch/catch-up.ts',
-    find: '    if (part === this.#parts.at(-1)) this.#isLevel = false;\n',
+    find: "    if (part === this.#parts.at(-1)) this.#distance = 'unknown';\n",
     replace: '',
     tests: ['test/client/watch/own-stream'],
     notSimulated: 'the watch delivers the same events',
@@ -268,7 +268,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a watch that was near the store before a pause returns to the shared stream far behind the store',
     file: 'src/client/watch/catch-up.ts',
-    find: 'this.#isLevel &&= !isFarBehind(part, this.#knownRevision);',
+    find: "if (this.#distance === 'level' && isFarBehind(part, this.#knownRevision)) this.#distance = 'near';",
     replace: '',
     tests: ['test/client/watch/own-stream'],
     notSimulated: 'the watch delivers the same events',
@@ -639,8 +639,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a watch whose buffer is full does not notice that the store went back',
     file: 'src/client/watch/catch-up.ts',
-    find: 'this.#stream.suspend(part);',
-    replace: 'this.#stream.remove(part);',
+    find: 'this.#place.stream.suspend(part);',
+    replace: 'this.#place.stream.remove(part);',
     tests: ['test/client/watch/own-stream'],
     notSimulated: 'a simulated buffer is seldom full at the moment of a restore',
   },

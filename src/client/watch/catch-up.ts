@@ -31,6 +31,33 @@ const FAR_BEHIND_REVISIONS = 32n;
 const MAX_PAUSE_MS = 5_000;
 
 /**
+ * The stream that carries the server watches: the shared one, or a separate one. `stopTimer` stops the timer that ends
+ * the pause of the separate stream, and is undefined unless that stream is paused.
+ */
+type Place =
+  | { readonly on: 'shared'; readonly stream: WatchStream }
+  | { readonly on: 'own'; readonly stream: WatchStream; readonly stopTimer?: () => void };
+
+/**
+ * How far the last part is behind the store:
+ *
+ * - unknown: The server has not created the part since it was added or canceled, so the part may be far behind.
+ * - near: The server has created the part. Only a full response shows whether the part is far behind.
+ * - level: The last response ended near the store's revision, and nothing has stopped the delivery since.
+ */
+type Distance = 'unknown' | 'near' | 'level';
+
+/** How to divide a watch that is far behind into parts. */
+interface Division {
+  /** Number of revisions of a part. */
+  readonly revisions: bigint;
+  /** Maximum number of parts, which together fill at most half of the buffer. */
+  readonly maxParts: number;
+  /** The store's revision when `received` last found the watch far behind. No part begins after this revision. */
+  readonly storeRevision: bigint;
+}
+
+/**
  * The server watches of one `Watch`: usually one, but several while the watch is far behind the store, because they
  * catch up faster together. Each of these server watches is called a part. A part receives the revisions from its start
  * to the start of the next part. The last part has no end. The consumer takes the batches of the first part, then those
@@ -43,36 +70,21 @@ const MAX_PAUSE_MS = 5_000;
  */
 export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, undefined> {
   readonly #shared: WatchStream;
-  /** The stream that carries the server watches: `#shared`, or a separate stream. */
-  #stream: WatchStream;
+  #place: Place;
   readonly #options: ServerWatchOptions;
   readonly #first: ServerWatch;
   /** The parts in order of their revisions. The consumer takes the batches of the first part. */
   #parts: ServerWatch[];
-  #partRevisions = 0n;
-  /**
-   * Maximum number of parts, which together fill at most half of the buffer. 0 until `received` finds the watch far
-   * behind.
-   */
-  #maxParts = 0;
-  /** The store's revision when `received` last found the watch far behind. No part begins after this revision. */
-  #storeRevision = 0n;
-  /** Whether the last part may be far behind the store, although the server has not sent a full response. */
-  #mayBeFar = true;
-  /**
-   * Whether the last response to the last part ended near the store's revision, and nothing has stopped the delivery of
-   * that part since.
-   */
-  #isLevel = false;
-  /** Stops the timer that ends the pause of the separate stream. Undefined unless that stream is paused. */
-  #stopPause: (() => void) | undefined;
+  /** How to divide the watch. Undefined until `received` finds the watch far behind. */
+  #division: Division | undefined;
+  #distance: Distance = 'unknown';
   /** Called once, when the watch has ended. The buffer may then still contain batches that the consumer has not taken. */
   onEnd: (() => void) | undefined;
   #ended = false;
 
   constructor(stream: WatchStream, options: ServerWatchOptions) {
     this.#shared = stream;
-    this.#stream = stream;
+    this.#place = { on: 'shared', stream };
     this.#options = options;
     this.#first = new ServerWatch(this, options);
     this.#parts = [this.#first];
@@ -98,7 +110,7 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
   }
 
   requestProgress(): void {
-    this.#stream.requestProgress();
+    this.#place.stream.requestProgress();
   }
 
   /** Ends the watch and drops the batches that the consumer has not taken. */
@@ -109,7 +121,7 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
 
   created(part: ServerWatch, storeRevision: bigint): void {
     if (this.#isFar(part, storeRevision)) this.#moveToOwnStream();
-    this.#mayBeFar = false;
+    if (this.#distance === 'unknown') this.#distance = 'near';
   }
 
   /**
@@ -120,15 +132,18 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
    */
   received({ first, last, revisions, weight }: ResponseSpan, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
-    this.#isLevel = revisions === 0 || storeRevision - last < FAR_BEHIND_REVISIONS;
-    if (this.#isLevel || revisions < REVISIONS_PER_RESPONSE) return this.#returnIfLevel();
-    if (this.#parts.length === 1 && this.#stream === this.#shared) this.#moveToOwnStream();
+    const isLevel = revisions === 0 || storeRevision - last < FAR_BEHIND_REVISIONS;
+    this.#distance = isLevel ? 'level' : 'near';
+    if (isLevel || revisions < REVISIONS_PER_RESPONSE) return this.#returnIfLevel();
+    if (this.#parts.length === 1) this.#moveToOwnStream();
     // With `progress`, do not divide the watch, because a report for one part says nothing about the other parts.
     if (progress) return;
     const covered = Number(last - first) + 1;
-    this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));
-    this.#maxParts = Math.min(MAX_PARTS, Math.floor(bufferBytes / 2 / Math.max(1, weight)));
-    this.#storeRevision = storeRevision;
+    this.#division = {
+      revisions: BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE))),
+      maxParts: Math.min(MAX_PARTS, Math.floor(bufferBytes / 2 / Math.max(1, weight))),
+      storeRevision,
+    };
     this.#addParts();
   }
 
@@ -137,27 +152,29 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
    * would also stop the other watches of the stream.
    */
   filled(part: ServerWatch): void {
-    if (this.#stream === this.#shared || this.#parts.length > 1) return this.#cancel(part);
-    const stop = after(
+    const place = this.#place;
+    if (place.on === 'shared' || this.#parts.length > 1) return this.#cancel(part);
+    const stopTimer = after(
       MAX_PAUSE_MS,
       () => {
-        this.#stopPause = undefined;
+        this.#place = { on: 'own', stream: place.stream };
         this.#cancel(part);
-        this.#moveTo(this.#shared);
+        this.#moveTo({ on: 'shared', stream: this.#shared });
       },
       'background',
     );
-    this.#stopPause = stop;
-    this.#stream.pause();
+    this.#place = { on: 'own', stream: place.stream, stopTimer };
+    place.stream.pause();
   }
 
   drained(part: ServerWatch): void {
-    if (this.#stopPause !== undefined) {
-      this.#stopPause();
-      this.#stopPause = undefined;
-      this.#stream.resume();
+    const place = this.#place;
+    if (place.on === 'own' && place.stopTimer !== undefined) {
+      place.stopTimer();
+      this.#place = { on: 'own', stream: place.stream };
+      place.stream.resume();
       // The store may have moved on during the pause.
-      this.#isLevel &&= !isFarBehind(part, this.#knownRevision);
+      if (this.#distance === 'level' && isFarBehind(part, this.#knownRevision)) this.#distance = 'near';
     }
     this.#add(part);
     this.#returnIfLevel();
@@ -168,7 +185,7 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
    * this part ended with an error, because the consumer would otherwise miss the rest of this part's events.
    */
   ended(part: ServerWatch, error: EtcdError | undefined): void {
-    this.#stream.remove(part);
+    this.#place.stream.remove(part);
     if (error !== undefined || part.until === undefined) this.#end(error);
     else this.#dropTakenParts();
   }
@@ -187,27 +204,28 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
     }
   }
 
-  /** Adds parts until there are `#maxParts`, but no part that would start after the store's revision. */
+  /** Adds parts until there are `maxParts`, but no part that would start after the store's revision. */
   #addParts(): void {
-    if (this.#ended) return;
-    const options = { ...this.#options, bufferBytes: this.#options.bufferBytes / 2 / this.#maxParts };
-    while (this.#parts.length < this.#maxParts) {
+    if (this.#ended || this.#division === undefined) return;
+    const { revisions, maxParts, storeRevision } = this.#division;
+    const options = { ...this.#options, bufferBytes: this.#options.bufferBytes / 2 / maxParts };
+    while (this.#parts.length < maxParts) {
       const last = this.#parts.at(-1) as ServerWatch;
       // The next part must not begin at a revision of which `last` has received only some events.
       if (last.isPartial) return;
-      const startRevision = last.position + this.#partRevisions;
-      if (startRevision > this.#storeRevision) return;
+      const startRevision = last.position + revisions;
+      if (startRevision > storeRevision) return;
       const part = new ServerWatch(this, { ...options, startRevision });
       last.until = startRevision;
-      this.#isLevel = false;
+      this.#distance = 'near';
       this.#parts.push(part);
-      this.#stream.add(part);
+      this.#place.stream.add(part);
     }
   }
 
   #add(part: ServerWatch): void {
     if (this.#isFar(part, this.#knownRevision)) this.#moveToOwnStream();
-    this.#stream.add(part);
+    this.#place.stream.add(part);
   }
 
   /** The store's revision, as far as the client knows it. 0n if the client does not know it. */
@@ -216,53 +234,55 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
   }
 
   #cancel(part: ServerWatch): void {
-    this.#stream.suspend(part);
+    this.#place.stream.suspend(part);
     part.dropPartial();
-    this.#mayBeFar = true;
-    if (part === this.#parts.at(-1)) this.#isLevel = false;
+    if (part === this.#parts.at(-1)) this.#distance = 'unknown';
   }
 
   /** Whether the part is on the shared stream, but so far behind the store that it needs a separate stream. */
   #isFar(part: ServerWatch, storeRevision: bigint): boolean {
-    const isAlone = this.#stream === this.#shared && this.#parts.length === 1;
+    const isAlone = this.#place.on === 'shared' && this.#parts.length === 1;
     // A single key usually has few events, so a watch of one key moves only after a full response.
-    if (!isAlone || !this.#mayBeFar || part.position === 0n || part.isOfOneKey) return false;
+    if (!isAlone || this.#distance !== 'unknown' || part.position === 0n || part.isOfOneKey) return false;
     return isFarBehind(part, storeRevision);
   }
 
+  /** Moves the watch to a separate stream, unless it has one or too many watches have one. */
   #moveToOwnStream(): void {
-    const own = this.#shared.takeOwnStream();
-    if (own !== undefined) this.#moveTo(own);
+    const stream = this.#place.on === 'own' ? undefined : this.#shared.takeOwnStream();
+    if (stream !== undefined) this.#moveTo({ on: 'own', stream });
   }
 
   /** Returns to the shared stream if the watch is no longer far behind, unless its buffer is full. */
   #returnIfLevel(): void {
     const { batches, bufferBytes } = this.#head;
-    if (this.#isLevel && this.#parts.length === 1 && batches.size <= bufferBytes) this.#moveTo(this.#shared);
+    if (this.#distance === 'level' && this.#parts.length === 1 && batches.size <= bufferBytes)
+      this.#moveTo({ on: 'shared', stream: this.#shared });
   }
 
   /** Moves the parts to another stream. Each of them continues there from the revision in its cursor. */
-  #moveTo(stream: WatchStream): void {
-    const from = this.#stream;
+  #moveTo(place: Place): void {
+    const { on, stream: from } = this.#place;
+    const { stream } = place;
     if (from === stream) return;
-    this.#stream = stream;
+    this.#place = place;
     for (const part of this.#parts) {
       if (!from.remove(part)) continue;
       part.dropPartial();
       stream.add(part);
     }
-    if (from !== this.#shared) this.#shared.returnOwnStream(from);
+    if (on === 'own') this.#shared.returnOwnStream(from);
   }
 
   #end(error: EtcdError | undefined): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#stopPause?.();
+    if (this.#place.on === 'own') this.#place.stopTimer?.();
     for (const part of this.#parts) {
-      this.#stream.remove(part);
+      this.#place.stream.remove(part);
       part.end(error);
     }
-    this.#moveTo(this.#shared);
+    this.#moveTo({ on: 'shared', stream: this.#shared });
     this.onEnd?.();
   }
 }
