@@ -180,8 +180,8 @@ export class GuardedWrite<Result> {
    * @throws EtcdError as `txn` does.
    */
   async send(options: CallOptions): Promise<Applied<Result>> {
-    const { request, resultOf } = this.#txn as PreparedTxn<Result>;
-    const { success = [], failure = [] } = request;
+    const txn = this.#txn as PreparedTxn<Result>;
+    const { request } = txn;
     for (;;) {
       this.#guard ??= this.#guards.take();
       const guard = this.#guard;
@@ -205,23 +205,14 @@ export class GuardedWrite<Result> {
         if (error instanceof EtcdError && error.outcome === 'not-sent') this.#isOutcomeUnknown = wasOutcomeUnknown;
         throw error;
       }
-      const nested = response.succeeded || !hasElse(request) ? undefined : nestedIn(response.responses);
-      if (response.succeeded || nested?.succeeded) {
-        const { header, succeeded } = response;
-        // The caller must not see the responses to the puts of the guard.
-        const responses = withoutGuards((nested ?? response).responses, succeeded ? success : failure);
-        const result = resultOf({ header, succeeded, responses });
-        const isDeleted = (succeeded ? success : failure).some((operation) => mayDelete(operation, guard.key));
-        const path = succeeded ? '1' : '0';
-        const applied = { revision: header.revision, succeeded, path, header, result };
-        return this.#settled(guard, isDeleted ? undefined : number, applied);
-      }
-      const found = guardIn((nested ?? response).responses);
-      const applied = this.#appliedAs(guard, number, found, response.header);
+      const answer = answerOf(response, txn, guard);
+      if (answer.is === 'applied')
+        return this.#settled(guard, answer.isGuardDeleted ? undefined : number, answer.write);
+      const applied = this.#appliedAs(guard, number, answer.found, response.header);
       if (applied !== undefined) return applied;
       // Another client has changed or deleted the guard, or the lease of the guard has ended.
       this.#guard = undefined;
-      if (found === undefined) this.#guards.break();
+      if (answer.found === undefined) this.#guards.break();
       if (wasOutcomeUnknown) throw guardLost();
       this.#isOutcomeUnknown = false;
     }
@@ -328,6 +319,29 @@ export class GuardedWrite<Result> {
     this.#applied = applied;
     return applied;
   }
+}
+
+/** What the answer to an attempt says: this attempt was applied, or `found` is the guard that has refused it. */
+type AttemptAnswer<Result> =
+  | { readonly is: 'applied'; readonly write: Applied<Result>; readonly isGuardDeleted: boolean }
+  | { readonly is: 'refused'; readonly found: GuardState | undefined };
+
+function answerOf<Result>(
+  { header, succeeded, responses }: Answer,
+  { request, resultOf }: PreparedTxn<Result>,
+  guard: Guard,
+): AttemptAnswer<Result> {
+  const nested = succeeded || !hasElse(request) ? undefined : nestedIn(responses);
+  if (!succeeded && !nested?.succeeded) return { is: 'refused', found: guardIn((nested ?? { responses }).responses) };
+  const operations = (succeeded ? request.success : request.failure) ?? [];
+  // The caller must not see the responses to the puts of the guard.
+  const own = withoutGuards((nested ?? { responses }).responses, operations);
+  const result = resultOf({ header, succeeded, responses: own });
+  return {
+    is: 'applied',
+    write: { revision: header.revision, succeeded, path: succeeded ? '1' : '0', header, result },
+    isGuardDeleted: operations.some((operation) => mayDelete(operation, guard.key)),
+  };
 }
 
 type GuardState = Pick<mvccpb.KeyValue, 'modRevision' | 'value'>;
