@@ -387,8 +387,3 @@ export function checkId(id: string, argument = 'id'): string {
     'a non-empty string without "/"',
   );
 }
-
-/** @throws the error, unless it means that the job no longer belongs to the worker. */
-export function ignoreLoss(error: unknown): void {
-  if (!(error instanceof EtcdError) || !['LockLost', 'LockReleased'].includes(error.reason)) throw error;
-}

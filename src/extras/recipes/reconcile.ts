@@ -10,7 +10,6 @@ import {
   checkOptions,
   checkPositiveCount,
   checkSignal,
-  doublingMs,
   idOf,
   invalidInput,
   type SignalOption,
@@ -37,11 +36,11 @@ import {
 } from '../../locks/index.js';
 import { checkTimeout } from '../../rpc/index.js';
 import { FollowedKeys } from './followed-keys.js';
+import { retryDelay } from './handlers.js';
 import { KeyRuns } from './key-runs.js';
 
-/** Delay before the second run of a key in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
+/** Delay before the second run of a key in milliseconds. */
 const RETRY_BASE_MS = 5;
-const RETRY_MAX_MS = 60_000;
 
 /** The argument of the handler of `reconcile`. */
 export interface KeyRun {
@@ -252,7 +251,7 @@ async function control(
   fail: (error: unknown) => void,
   held?: Leadership,
 ): Promise<void> {
-  const { concurrency = 1, retryDelayMs = defaultRetryDelayMs, resyncMs, owned, onRun } = options;
+  const { concurrency = 1, retryDelayMs = retryDelay(RETRY_BASE_MS), resyncMs, owned, onRun } = options;
   const stateOf = async (key: Uint8Array): Promise<KeyValue | undefined> => {
     if (owned.length === 0) return main.get(key);
     for (;;) {
@@ -323,10 +322,6 @@ function checkOwner(owner: string, keys: Keys): Uint8Array {
   const key = toBytes(owner, 'ownerOf(key)');
   if (contains(resolveKeys(keys, 'keys'), key)) return key;
   throw invalidInput('ownerOf(key)', 'a key outside `keys`', 'a key of `keys`, or undefined');
-}
-
-function defaultRetryDelayMs(attempt: number): number {
-  return doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, attempt - 1);
 }
 
 function checkLead(value: ReconcileLead, argument: string): void {

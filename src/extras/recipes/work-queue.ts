@@ -5,7 +5,6 @@ import {
   checkOptions,
   checkPositiveCount,
   checkSignal,
-  doublingMs,
   environment,
   onAbort,
   randomId,
@@ -31,7 +30,8 @@ import {
 } from '../../locks/index.js';
 import { type CallOptions, checkCallOptions, deadlineIn, internally, TIME_LIMITS } from '../../rpc/index.js';
 import { retriedTxn } from '../writes/index.js';
-import { checkId, IdLease, ignoreLoss, type Job, type JobState, parseState, stateText } from './job.js';
+import { ignoreLoss, retryDelay } from './handlers.js';
+import { checkId, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, jobIdOf, keysOf, moveState } from './job-source.js';
 import { checkPriority } from './queue.js';
 
@@ -39,9 +39,8 @@ const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
 /** Default number of seconds for which the queue remembers the ID of a completed or discarded job. */
 const DEFAULT_ID_TTL_S = 3_600;
-/** Delay before the second try of a job in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
+/** Delay before the second try of a job in milliseconds. */
 const RETRY_BASE_MS = 1_000;
-const RETRY_MAX_MS = 60_000;
 /** The folders that a queue reads as a whole. */
 const FOLDERS = ['todo', 'held', 'dead'];
 
@@ -167,7 +166,7 @@ export class WorkQueue {
     checkOptions(options, WORK_QUEUE_OPTIONS, 'WorkQueue');
     const {
       maxAttempts = DEFAULT_MAX_ATTEMPTS,
-      retryDelayMs = (attempt: number) => doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, attempt - 1),
+      retryDelayMs = retryDelay(RETRY_BASE_MS),
       idTtl = DEFAULT_ID_TTL_S,
     } = options;
     this.#idLease = new IdLease(client, idTtl);
