@@ -22,11 +22,11 @@ import {
   Moment,
   type Op,
   op,
-  parseJson,
   parseJsonValue,
 } from '../../client/index.js';
 import { type Held, isTransient, lockLost, type Session, untilAnswered } from '../../locks/index.js';
 import type { CallOptions } from '../../rpc/index.js';
+import { storedFields } from './stored-fields.js';
 
 /**
  * The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`, which shows its
@@ -68,12 +68,7 @@ export function stateText(state: JobState): string {
 
 /** Reads a state. Each field that is missing or wrong gets a default, so that a damaged state cannot stop the queue. */
 export function parseState(kv: KeyValue): JobState {
-  let json: Partial<Record<keyof JobState, unknown>>;
-  try {
-    json = Object(parseJson(kv.text(), 'value'));
-  } catch {
-    json = {};
-  }
+  const json: Partial<Record<keyof JobState, unknown>> = storedFields(kv);
   const count = (value: unknown): number => (Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : 0);
   return {
     priority: Math.min(count(json.priority), 65_535),
