@@ -31,6 +31,7 @@ import {
   resolveKeys,
 } from '../../client/index.js';
 import { WAIT_OPTIONS, type Waiting, type WaitOptions, waitLimit } from '../../locks/index.js';
+import { txnConflict } from '../keys/index.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
 /**
@@ -128,11 +129,8 @@ export async function stm<T>(
       limit.signal.throwIfAborted();
       const run = await runOnce(tx, apply, retryWrites);
       if (run.done) return run.result;
-      if (attempt === maxAttempts) {
-        const problem = `other clients changed keys of the transaction during each of its attempts (maxAttempts = ${maxAttempts})`;
-        const context = { code: 'Aborted', reason: 'TxnConflict', outcome: 'rejected' } as const;
-        throw new EtcdError(`${problem}; nothing was written`, context);
-      }
+      if (attempt === maxAttempts)
+        throw txnConflict('keys of the transaction during each of its attempts', maxAttempts);
       await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ATTEMPT)), limit.signal);
       tx = run.next ?? new StmTransaction(client, isolation, limit.waiting);
     }
