@@ -253,7 +253,8 @@ export class StmTransaction {
   async range(keys: Keys): Promise<Pick<RangeResult, 'kvs' | 'count'>> {
     const own = ownKeys(keys);
     const range = resolveKeys(own, 'keys');
-    const { kvs } = await this.#readRange(own, `${idOf(range.key)} ${idOf(range.rangeEnd)}`);
+    const id = `${idOf(range.key)} ${idOf(range.rangeEnd)}`;
+    const { kvs } = await this.#once(this.#ranges, id, () => this.#fetch(own));
     const writes = [...this.#writes.values()].filter(({ key }) => contains(range, key));
     const unwritten = kvs.filter((kv) => !this.#writes.has(idOf(kv.key)));
     const merged = [...unwritten, ...writes.map(asWritten).filter((kv) => kv !== undefined)];
@@ -343,30 +344,22 @@ export class StmTransaction {
     return conditions;
   }
 
-  async #read(key: Uint8Array): Promise<Read> {
+  #read(key: Uint8Array): Promise<Read> {
     const id = idOf(key);
-    const known = this.#reads.get(id);
-    if (known !== undefined && this.#isolation.readsUnchanged) return known;
     const prefetched = this.#prefetched.get(id);
-    const read =
-      prefetched !== undefined && this.#isolation.readsUnchanged
-        ? prefetched
-        : { key, kv: (await this.#fetch(key)).kvs[0] };
-    // If `apply` reads a key twice at the same time, both reads return the result that arrives first.
-    const first = this.#reads.get(id);
-    if (first !== undefined && this.#isolation.readsUnchanged) return first;
-    this.#reads.set(id, read);
-    return read;
+    return this.#once(this.#reads, id, async () => prefetched ?? { key, kv: (await this.#fetch(key)).kvs[0] });
   }
 
-  async #readRange(keys: Keys, id: string): Promise<RangeRead> {
-    const known = this.#ranges.get(id);
-    if (known !== undefined && this.#isolation.readsUnchanged) return known;
-    const read = await this.#fetch(keys);
-    const first = this.#ranges.get(id);
-    if (first !== undefined && this.#isolation.readsUnchanged) return first;
-    this.#ranges.set(id, read);
-    return read;
+  /** Returns the first result of this read, if the isolation level requires that all reads of a key return the same. */
+  async #once<Result>(results: Map<string, Result>, id: string, read: () => Promise<Result>): Promise<Result> {
+    const known = (): Result | undefined => (this.#isolation.readsUnchanged ? results.get(id) : undefined);
+    const before = known();
+    if (before !== undefined) return before;
+    const result = await read();
+    // If `apply` reads a key twice at the same time, both reads return the result that arrives first.
+    const first = known() ?? result;
+    results.set(id, first);
+    return first;
   }
 
   /** Reads the keys at the revision of the first read if all reads must see the same revision. */
