@@ -518,8 +518,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the completion of a job resolves although another worker has completed the job',
     file: 'src/extras/recipes/job.ts',
-    find: 'if (remainingTtl !== undefined) return true;',
-    replace: 'return true;',
+    find: "if (remainingTtl !== undefined) return 'settled';",
+    replace: "return 'settled';",
     tests: ['test/extras/recipes/work-queue-refusals'],
     notSimulated: 'no history revokes a lease between two attempts of a completion',
   },

@@ -23,7 +23,7 @@ import {
   type Waiting,
 } from '../../locks/index.js';
 import type { CallOptions } from '../../rpc/index.js';
-import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
+import { endOfClaim, type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
 
 /** The maximum number of jobs that a worker claims at a time. */
 const MAX_CLAIMS = 128;
@@ -193,8 +193,7 @@ export class JobSource {
   }
 
   #makeReady(kv: KeyValue, state: JobState, waiting: Waiting): Promise<boolean> {
-    const put = op.put(keysOf(this.#name, jobIdOf(kv)).ready(state), stateText(state));
-    return untilAnswered(waiting, (call) => moveState(this.#client, kv, [put], call));
+    return this.#move(kv, [op.put(this.#keys(kv).ready(state), stateText(state))], waiting);
   }
 
   /** Makes the jobs of dead workers ready, or dead after their last try. Resolves with true if it moved a job. */
@@ -207,25 +206,25 @@ export class JobSource {
     const alive = new Set(running.kvs.map(jobIdOf));
     const orphans = claimed.kvs.filter((kv) => !alive.has(jobIdOf(kv)));
     const returned = orphans.map((kv) => {
-      const [keys, state] = [keysOf(this.#name, jobIdOf(kv)), parseState(kv)];
+      const [keys, state] = [this.#keys(kv), parseState(kv)];
       const to = state.attempts < this.#settings.maxAttempts ? keys.ready(state) : keys.dead;
-      const isOrphan = [compare.modRevision(kv.key, '==', kv.modRevision), compare.missing(keys.running)];
-      const move = { if: isOrphan, then: [op.delete(kv.key), op.put(to, stateText(state))] };
-      return untilAnswered(waiting, async (call) => (await this.#client.txn(move, call)).succeeded);
+      return this.#move(kv, [op.put(to, stateText(state))], waiting, keys.running);
     });
     // Only an operator can leave a `running` key without a `claimed` key. While this key exists, the counts of both
     // kinds of keys can be equal although there is an orphan.
     const claims = new Set(claimed.kvs.map(jobIdOf));
     const leftovers = running.kvs.filter((kv) => !claims.has(jobIdOf(kv)));
-    const removed = leftovers.map((kv) => {
-      const isStray = [
-        compare.modRevision(kv.key, '==', kv.modRevision),
-        compare.missing(keysOf(this.#name, jobIdOf(kv)).claimed),
-      ];
-      return untilAnswered(waiting, (call) => this.#client.txn({ if: isStray, then: [op.delete(kv.key)] }, call));
-    });
-    await Promise.all(removed);
+    await Promise.all(leftovers.map((kv) => this.#move(kv, [], waiting, this.#keys(kv).claimed)));
     return (await Promise.all(returned)).some(Boolean);
+  }
+
+  #keys(kv: KeyValue): JobKeys {
+    return keysOf(this.#name, jobIdOf(kv));
+  }
+
+  /** Does the same as `moveState`, and repeats it until a server answers. */
+  #move(kv: KeyValue, ops: readonly Op[], waiting: Waiting, unless?: string): Promise<boolean> {
+    return untilAnswered(waiting, (call) => moveState(this.#client, kv, ops, call, unless));
   }
 
   /**
@@ -239,15 +238,13 @@ export class JobSource {
     );
     const running = result.succeeded ? undefined : result.responses[0];
     if (running?.text() !== nonce) return;
-    const isClaimed = [compare.createRevision(keys.running, '==', running.createRevision)];
-    const then = [op.delete(keys.claimed), op.delete(keys.running), op.put(kv.key, kv.value)];
-    await untilDone(session, (call) => this.#client.txn({ if: isClaimed, then }, call));
+    const txn = endOfClaim(keys, running.createRevision, [op.put(kv.key, kv.value)]);
+    await untilDone(session, (call) => this.#client.txn(txn, call));
   }
 
   /** Returns undefined if another worker was faster, or if the job's value is gone. */
   async #claim(session: Session, kv: KeyValue, waiting: Waiting, stop?: AbortSignal): Promise<Job | undefined> {
-    const id = jobIdOf(kv);
-    const keys = keysOf(this.#name, id);
+    const keys = this.#keys(kv);
     const state = parseState(kv);
     const next = { ...state, attempts: state.attempts + 1 };
     /** Distinguishes this call from other calls of the same session. */
@@ -279,12 +276,12 @@ export class JobSource {
     const isOwn = result.succeeded || running?.text() === nonce;
     if (!isOwn || job === undefined) {
       // If another client has deleted the job's value, also delete the job's state.
-      if (job === undefined) await untilAnswered(waiting, (call) => moveState(this.#client, kv, [], call));
+      if (job === undefined) await this.#move(kv, [], waiting);
       return undefined;
     }
     const createRevision = running?.createRevision ?? result.header.revision;
     const own = { key: keys.running, createRevision, seenAt: result.header.revision };
-    const held = hold(Held, session, id, own, () => {});
+    const held = hold(Held, session, jobIdOf(kv), own, () => {});
     return new Job({
       client: this.#client,
       lifetime: session,
@@ -383,16 +380,18 @@ export function keysOf(name: string, id: string): JobKeys {
 }
 
 /**
- * Deletes the key that contains a job's state, and does the other operations, unless the state has changed. A copy of
- * the request that arrives late has no effect, because the key has gone.
+ * Deletes the key that contains a job's state, and does the other operations, unless the state has changed or the key
+ * `unless` exists. A copy of the request that arrives late has no effect, because the key has gone.
  */
 export async function moveState(
   client: CoreKeyspace,
   kv: KeyValue,
   ops: readonly Op[],
   options: CallOptions | undefined,
+  unless?: string,
 ): Promise<boolean> {
   const isUnchanged = [compare.modRevision(kv.key, '==', kv.modRevision)];
+  if (unless !== undefined) isUnchanged.push(compare.missing(unless));
   const { succeeded } = await client.txn({ if: isUnchanged, then: [op.delete(kv.key), ...ops] }, options);
   return succeeded;
 }

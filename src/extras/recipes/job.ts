@@ -247,17 +247,7 @@ export class Job {
    */
   async complete(ops: readonly Op[] = []): Promise<void> {
     const own = checkOps(ops, 'ops');
-    const { keys, client, lifetime, state, idLease } = this.#parts;
-    const isDone = async (): Promise<boolean> =>
-      (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) === undefined;
-    await this.#settle(isDone, (endClaim) =>
-      state.keepsId
-        ? idLease.withLease(
-            (grant) => this.#untilSpace(grant),
-            (lease) => endClaim([op.delete(keys.job), op.put(keys.done, '', { lease }), ...own]),
-          )
-        : endClaim([op.delete(keys.job), ...own]),
-    );
+    await this.#settle([op.delete(this.#parts.keys.job), ...own], true);
   }
 
   /**
@@ -273,7 +263,7 @@ export class Job {
     const delayMs = checkDelay(options.delayMs ?? retryDelayMs(state.attempts));
     const next = { ...state, delayMs, error: undefined, ...errorField(options.error) };
     const to = delayMs === 0 ? keys.ready(next) : keys.delayed(environment.Date.now() + delayMs);
-    await this.#settle(always, (endClaim) => endClaim([op.put(to, stateText(next))]));
+    await this.#settle([op.put(to, stateText(next))]);
   }
 
   /**
@@ -284,28 +274,62 @@ export class Job {
   async bury(error?: unknown): Promise<void> {
     const { keys, state } = this.#parts;
     const dead = stateText({ ...state, error: undefined, ...errorField(error) });
-    await this.#settle(always, (endClaim) => endClaim([op.put(keys.dead, dead)]));
+    await this.#settle([op.put(keys.dead, dead)]);
   }
 
   /** @internal Returns the job to the queue at once. The try does not count. */
   async giveBack(): Promise<void> {
     const { keys, state } = this.#parts;
     const next = { ...state, attempts: state.attempts - 1 };
-    await this.#settle(always, (endClaim) => endClaim([op.put(keys.ready(next), stateText(next))]));
+    await this.#settle([op.put(keys.ready(next), stateText(next))]);
   }
 
-  /**
-   * Settles the job. `act` calls `endClaim` with the operations for the transaction that ends the claim. `isDone` finds
-   * out, after a lost answer, whether that transaction has taken effect.
-   */
-  #settle(
-    isDone: () => Promise<boolean>,
-    act: (endClaim: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
-  ): Promise<void> {
+  /** Ends the claim together with the operations. `completes` says whether they delete the job. */
+  #settle(ops: readonly Op[], completes = false): Promise<void> {
     if (!this.isOwned) throw notOwned(this.held.lostBy(), 'rejected');
-    const settling = this.#trySettle(isDone, act);
+    const settling = this.#trySettle(ops, completes);
     this.#settling = settling;
     return settling;
+  }
+
+  async #trySettle(ops: readonly Op[], completes: boolean): Promise<void> {
+    const { held, lifetime, keys, state, idLease } = this.#parts;
+    held.endKeepingKey();
+    let end: Settlement;
+    try {
+      end =
+        completes && state.keepsId
+          ? await idLease.withLease(
+              (grant) => this.#untilSpace(grant),
+              (lease) => this.#endClaim([...ops, op.put(keys.done, '', { lease })], completes),
+            )
+          : await this.#endClaim(ops, completes);
+    } catch (error) {
+      if (lifetime.signal.aborted) throw notOwned(lifetime.signal.reason, this.#isUnknown ? 'unknown' : 'rejected');
+      this.#settling = undefined;
+      this.#wasRefused = true;
+      throw error;
+    }
+    if (end !== 'settled') throw notOwned(undefined, end);
+  }
+
+  async #endClaim(ops: readonly Op[], completes: boolean): Promise<Settlement> {
+    const { client, keys, held, lifetime } = this.#parts;
+    const noteUnknown = (): void => {
+      this.#isUnknown = true;
+    };
+    const txn = endOfClaim(keys, held.token, ops);
+    const { succeeded } = await this.#untilSpace((call) => client.txn(txn, call), noteUnknown);
+    if (succeeded) return 'settled';
+    if (!this.#isUnknown) return 'rejected';
+    // An answer was lost. Nothing else than an earlier attempt ends a claim while the lease of the session lives.
+    if (completes && (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) !== undefined)
+      return 'rejected';
+    // If the lease had ended before, another worker may have settled the job.
+    const { leaseId } = lifetime;
+    const { remainingTtl } = await untilAnswered(lifetime, (call) => client.lease.timeToLive(leaseId, call));
+    if (remainingTtl !== undefined) return 'settled';
+    return 'unknown';
   }
 
   /** Does not wait for space when the worker is asked to stop, so that its session ends, and the job returns. */
@@ -315,49 +339,18 @@ export class Job {
       isTransient(error) || (error.reason === 'NoSpace' && !stop?.aborted);
     return untilAnswered(lifetime, call, onUnknown, mayRepeat);
   }
-
-  async #trySettle(
-    isDone: () => Promise<boolean>,
-    act: (endClaim: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
-  ): Promise<void> {
-    const { client, keys, held, lifetime } = this.#parts;
-    held.endKeepingKey();
-    const isHeld = [compare.createRevision(keys.running, '==', held.token)];
-    let outcome: 'rejected' | 'unknown' = 'rejected';
-    const endClaim = async (ops: readonly Op[]): Promise<boolean> => {
-      const then = [op.delete(keys.claimed), op.delete(keys.running), ...ops];
-      const noteUnknown = (): void => {
-        this.#isUnknown = true;
-      };
-      const settling = this.#untilSpace((call) => client.txn({ if: isHeld, then }, call), noteUnknown);
-      if ((await settling).succeeded) return true;
-      if (!this.#isUnknown || !(await isDone())) return false;
-      // If the lease had ended before, another worker may have settled the job.
-      const { leaseId } = lifetime;
-      const { remainingTtl } = await untilAnswered(lifetime, (call) => client.lease.timeToLive(leaseId, call));
-      if (remainingTtl !== undefined) return true;
-      outcome = 'unknown';
-      return false;
-    };
-    let isSettled: boolean;
-    try {
-      isSettled = await act(endClaim);
-    } catch (error) {
-      if (lifetime.signal.aborted) throw notOwned(lifetime.signal.reason, this.#isUnknown ? 'unknown' : 'rejected');
-      this.#settling = undefined;
-      this.#wasRefused = true;
-      throw error;
-    }
-    if (!isSettled) throw notOwned(undefined, outcome);
-  }
 }
 
+/** Whether the claim has ended together with the operations. If not, the outcome of the operations. */
+type Settlement = 'settled' | 'rejected' | 'unknown';
+
 /**
- * The `isDone` of `retry`, `bury` and `giveBack`. If an answer was lost and the claim has ended, an earlier attempt has
- * ended it, because nothing else ends a claim while the lease of the session lives.
+ * Returns the transaction that ends a claim and runs the operations. It has no effect if the claim has ended before.
+ * `claimedAt` is the create revision of the key `running`.
  */
-async function always(): Promise<boolean> {
-  return true;
+export function endOfClaim({ claimed, running }: JobKeys, claimedAt: bigint, ops: readonly Op[]) {
+  const isClaimed = [compare.createRevision(running, '==', claimedAt)];
+  return { if: isClaimed, then: [op.delete(claimed), op.delete(running), ...ops] };
 }
 
 function notOwned(cause: unknown, outcome: 'rejected' | 'unknown'): EtcdError {
