@@ -23,7 +23,6 @@ import {
   type Waiting,
   type WaitLimit,
   type WaitOptions,
-  waitLimit,
   watchOwnKey,
   watchUntil,
   withinLimit,
@@ -113,19 +112,15 @@ export class DoubleBarrier {
     return this.#exclusively('leave', this.#participant !== undefined, () => this.#leave(options));
   }
 
-  async #enter(options: WaitOptions): Promise<void> {
-    const limit = waitLimit('enter', options, this.#session.signal);
+  #enter(options: WaitOptions): Promise<void> {
     const key = uniqueKey(this.#waiters, this.#session.leaseId);
-    try {
-      limit.signal.throwIfAborted();
+    return withinLimit('enter', options, this.#session.signal, async (limit) => {
       this.#participant = await this.#waitForRound(key, limit).catch(async (error: unknown) => {
         const participant = await this.#withdraw(key);
-        if (participant === undefined) throw limit.endedBy(error);
+        if (participant === undefined) throw error;
         return participant;
       });
-    } finally {
-      limit.dispose();
-    }
+    });
   }
 
   async #waitForRound(key: string, limit: WaitLimit): Promise<Participant> {
@@ -150,7 +145,11 @@ export class DoubleBarrier {
           if (seen.ready !== undefined) return seen.ready.createRevision;
           // The participant that entered as number `count`, the last one, begins the round.
           if (seen.waiters[this.count - 1]?.keyText() !== key) return undefined;
-          await this.#beginRound(seen, seen.own, callOptions);
+          // Has no effect if the round has already begun, a participant has withdrawn since the participants were counted,
+          // or this participant's key is gone.
+          const isInside = compare.createRevision(key, '==', createRevision);
+          const isUnchanged = [compare.missing(this.#ready), this.#isSameEpoch(seen), isInside];
+          await client.txn({ if: isUnchanged, then: [op.put(this.#ready, '')] }, callOptions);
         }
       });
       return { key, createRevision, round };
@@ -185,18 +184,6 @@ export class DoubleBarrier {
         });
       }
     });
-  }
-
-  /**
-   * Begins the round, unless the round has already begun, a participant has withdrawn since the participants were
-   * counted, or this participant's key is gone.
-   */
-  async #beginRound(state: State, own: KeyValue, options: CallOptions): Promise<void> {
-    const isInside = compare.createRevision(own.key, '==', own.createRevision);
-    await this.#session.client.txn(
-      { if: [compare.missing(this.#ready), this.#isSameEpoch(state), isInside], then: [op.put(this.#ready, '')] },
-      options,
-    );
   }
 
   #isCounted(waiters: readonly KeyValue[], key: string): boolean {
@@ -234,15 +221,28 @@ export class DoubleBarrier {
   }
 
   /**
-   * Withdraws: deletes this participant's key, and puts the epoch key so that no put that arrives late takes effect. If
-   * the round has already begun with this key, the participant can no longer withdraw, and this method returns the
-   * participant.
+   * Withdraws, and returns undefined. If the round has already begun with this key, the participant can no longer
+   * withdraw, and this method returns the participant.
    */
   async #withdraw(key: string): Promise<Participant | undefined> {
     const { client } = this.#session;
-    let participant: Participant | undefined;
-    let isLate = false;
-    const withdrawing = untilDone(this.#session, (options) =>
+    // Rejects only when the session ends, and then etcd deletes the key with the lease.
+    const withdrawing = this.#tryWithdraw(key);
+    if (await cleanedUp(withdrawing)) return withdrawing.catch(() => undefined);
+    // `enter` rejects now, so this participant must leave if the round has begun with its key. Otherwise, the other
+    // participants would wait for it.
+    const leaving = withdrawing.then((late) => late && leaveQueue(client, key, late.createRevision, this.#session));
+    leaving.catch(() => {});
+    return undefined;
+  }
+
+  /**
+   * Deletes this participant's key, and puts the epoch key so that no put that arrives late takes effect. Returns the
+   * participant if the round has already begun with this key.
+   */
+  async #tryWithdraw(key: string): Promise<Participant | undefined> {
+    const { client } = this.#session;
+    const { succeeded, responses } = await untilDone(this.#session, (options) =>
       client.txn(
         {
           if: [compare.missing(this.#ready)],
@@ -251,24 +251,16 @@ export class DoubleBarrier {
         },
         options,
       ),
-    ).then(async (result) => {
-      if (result.succeeded) return;
-      const [own, ready] = result.responses;
-      if (own === undefined || ready === undefined) return;
-      const [createRevision, round] = [own.createRevision, ready.createRevision];
-      const isInRound = await untilDone(this.#session, async (options) => {
-        // If `isLate`, `enter` has already rejected, so the key must be deleted. Otherwise, the other participants
-        // would wait for this participant to leave.
-        if (isLate) return false;
-        return this.#isInRound(round, key, options).catch(notInRoundIfCompacted);
-      });
-      if (isInRound && !isLate) participant = { key, createRevision, round };
-      else await leaveQueue(client, key, createRevision, this.#session);
-    });
-    // `withdrawing` rejects only when the session ends, and then etcd deletes the key with the lease.
-    const isDone = await cleanedUp(withdrawing);
-    isLate = !isDone;
-    return participant;
+    );
+    const [own, ready] = succeeded ? [] : responses;
+    if (own === undefined || ready === undefined) return undefined;
+    const [createRevision, round] = [own.createRevision, ready.createRevision];
+    const isInRound = await untilDone(this.#session, (options) =>
+      this.#isInRound(round, key, options).catch(notInRoundIfCompacted),
+    );
+    if (isInRound) return { key, createRevision, round };
+    await leaveQueue(client, key, createRevision, this.#session);
+    return undefined;
   }
 
   #leave(options: WaitOptions): Promise<void> {
