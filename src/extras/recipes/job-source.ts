@@ -1,7 +1,7 @@
 import {
   backoffMs,
   checkedSignalOf,
-  EtcdError,
+  clientClosed,
   environment,
   monotonicMs,
   onAbort,
@@ -23,7 +23,7 @@ import {
   type Waiting,
 } from '../../locks/index.js';
 import type { CallOptions } from '../../rpc/index.js';
-import { endOfClaim, type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
+import { endOfClaim, Job, type JobKeys, type JobSettings, type JobState, parseState, stateText } from './job.js';
 
 /** The maximum number of jobs that a worker claims at a time. */
 const MAX_CLAIMS = 128;
@@ -37,12 +37,6 @@ const MAX_PAGE = 1_024;
 const MAX_SPREAD = 16;
 /** Number of rounds in a row in which a worker looks for jobs without a pause. */
 const EAGER_ROUNDS = 4;
-
-interface JobSettings {
-  readonly maxAttempts: number;
-  readonly retryDelayMs: (attempt: number) => number;
-  readonly idLease: IdLease;
-}
 
 /**
  * Takes jobs from a `WorkQueue`. One key shows the state of a job. Each change of the state is a transaction that
@@ -79,11 +73,18 @@ export class JobSource {
     const { signal } = waiting;
     const look = (): Promise<readonly Job[] | number> => this.#lookForJobs(session, waiting, count, stop);
     for (;;) {
-      let found = await look();
-      if (typeof found !== 'number') return found;
+      const first = await look();
+      if (typeof first !== 'number') return first;
       const watching = new AbortController();
       const offAbort = onAbort(signal, () => watching.abort(signal.reason));
-      const news = new News(watching.signal);
+      // `news` aborts when a watch shows that there may be a job, or when a watch fails.
+      let news = new AbortController();
+      let failure: unknown;
+      const arrived = (): void => news.abort();
+      const failed = (error: unknown): void => {
+        failure ??= error;
+        news.abort();
+      };
       // If etcd deletes only `running/ID`, the worker's session has ended, or the worker has released the job without
       // settling it. The transactions that settle a job delete `claimed/ID`, too.
       const watches = [
@@ -92,19 +93,26 @@ export class JobSource {
       ] as const;
       const running = `${this.#name}/held/running/`;
       const following = [
-        follow(watches[0], () => true, news),
-        follow(watches[1], (keys) => keys.every((key) => key.startsWith(running)), news),
+        follow(watches[0], () => true, arrived).catch(failed),
+        follow(watches[1], (keys) => keys.every((key) => key.startsWith(running)), arrived).catch(failed),
       ];
       try {
         await Promise.all(watches.map((watch) => watch.created()));
-        for (found = await look(); typeof found === 'number'; found = await look()) await news.next(found);
-        return found;
+        for (;;) {
+          const found = await look();
+          if (typeof found !== 'number') return found;
+          await pauseUntil(found, news.signal, watching.signal);
+          watching.signal.throwIfAborted();
+          if (failure !== undefined) throw failure;
+          // News that arrives from here on may not be in the answer to the next look.
+          news = new AbortController();
+        }
       } catch (error) {
         if (signal.aborted || !isWatchInterrupted(error)) throw error;
       } finally {
         offAbort();
         watching.abort();
-        await Promise.allSettled(following);
+        await Promise.all(following);
       }
       await pause(REWATCH_MS, signal);
     }
@@ -296,52 +304,15 @@ export class JobSource {
   }
 }
 
-/** Lets a worker wait until one of its watches shows that there may be a job. */
-class News {
-  #arrived = false;
-  #error: unknown;
-  #stopWaiting = (): void => {};
-  readonly #signal: AbortSignal;
-
-  constructor(signal: AbortSignal) {
-    this.#signal = signal;
-  }
-
-  arrive(): void {
-    this.#arrived = true;
-    this.#stopWaiting();
-  }
-
-  fail(error: unknown): void {
-    this.#error ??= error;
-    this.#stopWaiting();
-  }
-
-  /**
-   * Resolves after the next call of `arrive`, or at `dueMs` of the monotonic clock.
-   *
-   * @throws the error of a watch, or the signal's reason.
-   */
-  async next(dueMs: number): Promise<void> {
-    const waiting = new AbortController();
-    this.#stopWaiting = () => waiting.abort();
-    if (!this.#arrived && this.#error === undefined) await pauseUntil(dueMs, waiting.signal, this.#signal);
-    this.#arrived = false;
-    this.#signal.throwIfAborted();
-    if (this.#error !== undefined) throw this.#error;
-  }
-}
-
-/** Reports the batches of a watch for whose keys `isNews` returns true, until the watch ends. */
-async function follow(watch: Watch, isNews: (keys: readonly string[]) => boolean, news: News): Promise<void> {
-  try {
-    for await (const { events } of watch.batches()) if (isNews(events.map((event) => event.keyText()))) news.arrive();
-    news.fail(
-      new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome: 'rejected' }),
-    );
-  } catch (error) {
-    news.fail(error);
-  }
+/**
+ * Calls `arrived` for each batch of a watch for whose keys `isNews` returns true.
+ *
+ * @throws EtcdError with which the watch ends.
+ */
+async function follow(watch: Watch, isNews: (keys: readonly string[]) => boolean, arrived: () => void): Promise<never> {
+  for await (const { events } of watch.batches()) if (isNews(events.map((event) => event.keyText()))) arrived();
+  // A watch ends without an error only when its client or namespace is closed.
+  throw clientClosed('rejected');
 }
 
 /** Returns the elements in random order. */

@@ -145,7 +145,14 @@ export class IdLease {
   }
 }
 
-interface JobParts {
+/** The options of a `WorkQueue`. */
+export interface JobSettings {
+  readonly maxAttempts: number;
+  readonly retryDelayMs: (attempt: number) => number;
+  readonly idLease: IdLease;
+}
+
+interface JobParts extends JobSettings {
   readonly client: CoreKeyspace;
   /** The session of the worker. */
   readonly lifetime: Session;
@@ -156,9 +163,6 @@ interface JobParts {
   readonly signal: AbortSignal;
   /** Aborts when the worker is asked to stop. */
   readonly stop: AbortSignal | undefined;
-  readonly maxAttempts: number;
-  readonly retryDelayMs: (attempt: number) => number;
-  readonly idLease: IdLease;
 }
 
 /**
