@@ -127,12 +127,20 @@ export async function stm<T>(
   try {
     for (let attempt = 1; ; attempt += 1) {
       limit.signal.throwIfAborted();
-      const run = await runOnce(tx, apply, retryWrites);
-      if (run.done) return run.result;
+      // The transaction for the next run, with the values that a failed commit has read.
+      let next: StmTransaction | undefined;
+      try {
+        const result = await apply(tx);
+        next = await tx.commit(retryWrites);
+        if (next === undefined) return result;
+      } catch (error) {
+        // If the revision of the snapshot was compacted during the run, the transaction runs again with a new snapshot.
+        if (!(error instanceof EtcdError && error.reason === 'Compacted')) throw error;
+      }
       if (attempt === maxAttempts)
         throw txnConflict('keys of the transaction during each of its attempts', maxAttempts);
       await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ATTEMPT)), limit.signal);
-      tx = run.next ?? new StmTransaction(client, isolation, limit.waiting);
+      tx = next ?? new StmTransaction(client, isolation, limit.waiting);
     }
   } catch (error) {
     if (!limit.signal.aborted || !(error instanceof EtcdError)) throw error;
@@ -141,27 +149,6 @@ export async function stm<T>(
     throw limit.endedBy(error);
   } finally {
     limit.dispose();
-  }
-}
-
-type Run<T> =
-  | { readonly done: true; readonly result: T }
-  /** A conflict. `next` is the transaction for the next run, with the values that the failed commit has read. */
-  | { readonly done: false; readonly next: StmTransaction | undefined };
-
-async function runOnce<T>(
-  tx: StmTransaction,
-  apply: (tx: StmTransaction) => Promise<T> | T,
-  retryWrites: boolean | undefined,
-): Promise<Run<T>> {
-  try {
-    const result = await apply(tx);
-    const next = await tx.commit(retryWrites);
-    return next === undefined ? { done: true, result } : { done: false, next };
-  } catch (error) {
-    // The revision of the snapshot was compacted during the run, so the transaction must run again with a new snapshot.
-    if (error instanceof EtcdError && error.reason === 'Compacted') return { done: false, next: undefined };
-    throw error;
   }
 }
 
