@@ -19,14 +19,8 @@ interface GrantLimits {
 }
 
 /** A lease of the pool, which several keys share. The server may not have granted it yet. */
-export interface PooledLease {
+class SharedLease {
   /** Undefined until the client knows that the server has granted the lease. */
-  readonly id: bigint | undefined;
-  /** Waits until the server has granted the lease. @throws EtcdError, see `LeasePool.leaseFor`. */
-  granted(what: string, limits: GrantLimits): Promise<bigint>;
-}
-
-class SharedLease implements PooledLease {
   id: bigint | undefined;
   /** The TTL in seconds: the requested TTL, and after the server's answer the granted TTL. */
   ttl: number;
@@ -60,6 +54,7 @@ class SharedLease implements PooledLease {
     await this.#grant.catch(() => {});
   }
 
+  /** Waits until the server has granted the lease. @throws EtcdError, see `LeasePool.leaseFor`. */
   granted(what: string, { signal, timeoutMs, deadline }: GrantLimits): Promise<bigint> {
     // All calls that wait for the grant share one trace, so that the error of each call names the failures of the
     // grant.
@@ -137,7 +132,7 @@ export class LeasePool {
    * most the bound that `ExpiringKeys` states. `granted` rejects if the grant fails, or if the wait times out or is
    * canceled. The outcome of the error is `not-sent`.
    */
-  leaseFor(ttl: number): PooledLease {
+  leaseFor(ttl: number): SharedLease {
     const now = new Moment();
     const longest = this.#longest(ttl);
     this.#leases.splice(0, this.#indexAt(now.monotonic));
@@ -150,8 +145,8 @@ export class LeasePool {
   }
 
   /** Forgets a lease, because it does not exist on the server. */
-  drop(lease: PooledLease): void {
-    const index = this.#leases.indexOf(lease as SharedLease);
+  drop(lease: SharedLease): void {
+    const index = this.#leases.indexOf(lease);
     if (index >= 0) this.#leases.splice(index, 1);
   }
 
