@@ -782,8 +782,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'closing a registration in a self-healing session removes a later registration with the same ID',
     file: 'src/extras/recipes/service.ts',
-    find: 'return () => session.unregisterOwn(registered);',
-    replace: 'return () => session.unregister(registered.key);',
+    find: 'close = () => session.unregisterOwn(registered);',
+    replace: 'close = () => session.unregister(registered.key);',
     tests: ['test/extras/recipes/service'],
     notSimulated: 'no simulated session registers an endpoint twice',
   },

@@ -121,10 +121,14 @@ export class Service {
     checkSessionOf(this.#client, session, 'Service');
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
-    const close =
-      session instanceof SelfHealingSession
-        ? await registerHealing(session, key, value, options)
-        : await this.#registerPlain(session, key, value, options);
+    let close: () => Promise<void>;
+    if (session instanceof SelfHealingSession) {
+      const registered = await session.registerOwn(key, value, {
+        signal: options.signal,
+        maxWaitMs: options.timeoutMs,
+      });
+      close = () => session.unregisterOwn(registered);
+    } else close = await this.#registerPlain(session, key, value, options);
     let closing: Promise<void> | undefined;
     const closeOnce = (): Promise<void> => {
       closing ??= close().catch((error: unknown) => {
@@ -310,16 +314,6 @@ function leastOf(ids: readonly string[], usesOf: (id: string) => number): string
   let [least] = ids;
   for (const id of ids) if (usesOf(id) < usesOf(least as string)) least = id;
   return least;
-}
-
-async function registerHealing(
-  session: SelfHealingSession,
-  key: string,
-  value: string,
-  { signal, timeoutMs }: Pick<CallOptions, 'signal' | 'timeoutMs'>,
-): Promise<() => Promise<void>> {
-  const registered = await session.registerOwn(key, value, { signal, maxWaitMs: timeoutMs });
-  return () => session.unregisterOwn(registered);
 }
 
 /** The value of `Op` in stored endpoints: Go's `Add`. No other operation is ever stored. */
