@@ -38,7 +38,7 @@ export interface HttpOptions {
 }
 
 /** The properties of an RPC method that the client needs to read a response. */
-export type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
+type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
 
 /**
  * The client accepts at most this many characters of JSON for each byte that a message may have. Base64 makes keys and

@@ -25,7 +25,7 @@ import {
   type Transport,
   type UnaryCall,
 } from '../../../wire/index.js';
-import type { GatewayHttp, ResponseMethod } from './http.js';
+import type { GatewayHttp } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
 
 /** How the transport treats requests if the runtime may resend them. */
@@ -39,16 +39,6 @@ interface StreamLimits {
   /** Maximum time without a message on a watch, in milliseconds. */
   readonly silenceMs: number;
 }
-
-/**
- * Sends a request message with every field set, and reads the response, within the deadline of one call. Calls
- * `onSent` just before it sends the request, because from then on the server may receive the request.
- */
-type SendMessage = <Response>(
-  method: ResponseMethod<Response>,
-  message: unknown,
-  onSent?: () => void,
-) => Promise<Response>;
 
 /** Maximum number of watches that a stream creates at once. Browsers open at most six connections to one server. */
 const CREATIONS_AT_ONCE = 6;
@@ -91,28 +81,23 @@ export class GatewayTransport implements Transport {
       signal === undefined ? () => {} : onAbort(signal, () => end(canceled(signal, outcome, method.path)));
     const stopTimer = at(call.deadline, () => end(timedOut('call', call.timeoutMs, outcome, method.path)));
     this.#open.add(end);
-    const onSent = (): void => {
-      call.observer?.sent?.();
-      outcome = 'unknown';
-    };
-    const send: SendMessage = async (asked, message, beforeSending) => {
-      const body = this.#http.body(asked, message);
-      beforeSending?.();
-      ended.signal.throwIfAborted();
-      const response = this.#http
-        .post(asked, body, metadata, ended.signal)
-        .then((head) => this.#http.unaryResponse(head, asked, this.#limits.maxReceiveBytes));
-      // A `fetch` that the caller passes may ignore signals. `orAborted` drops a response that arrives after the abort.
-      return orAborted(response, ended.signal);
-    };
+    let mayArriveTwice = false;
     try {
       const message = this.#http.message(method, call.request);
       // Without this check, the error of `fetch` would show the value, which may be a token.
       checkMetadata(metadata, method.path);
-      if (this.#repeatPolicy === undefined) return await send(method, message, onSent);
-      return await this.#sendRepeatable(this.#repeatPolicy, call, message, send, onSent);
+      mayArriveTwice = this.#mayArriveTwice(method, message);
+      const body = this.#http.body(method, message);
+      call.observer?.sent?.();
+      outcome = 'unknown';
+      ended.signal.throwIfAborted();
+      const response = this.#http
+        .post(method, body, metadata, ended.signal)
+        .then((head) => this.#http.unaryResponse(head, method, this.#limits.maxReceiveBytes));
+      // A `fetch` that the caller passes may ignore signals. `orAborted` drops a response that arrives after the abort.
+      return await orAborted(response, ended.signal);
     } catch (error) {
-      throw endedBy ?? error;
+      throw endedBy ?? (mayArriveTwice ? withUnknownOutcome(error) : error);
     } finally {
       offAbort();
       stopTimer();
@@ -120,26 +105,18 @@ export class GatewayTransport implements Transport {
     }
   }
 
-  /** Makes a call on a runtime that may resend its requests. */
-  async #sendRepeatable<Request, Response>(
-    { allowHarmful }: RepeatPolicy,
-    { method }: UnaryCall<Request, Response>,
-    message: unknown,
-    send: SendMessage,
-    onSent: () => void,
-  ): Promise<Response> {
-    switch (repeatEffectOf(method, message)) {
-      case 'harmless':
-        return send(method, message, onSent);
-      case 'guarded':
-        if (!method.repeatable && !allowHarmful) throw this.#http.unsupported(method, UNGUARDED);
-        break;
-      case 'harmful':
-        if (!allowHarmful) throw this.#http.unsupported(method, harmfulProblem(method));
-    }
-    return send(method, message, onSent).catch((error: unknown) => {
-      throw withUnknownOutcome(error);
-    });
+  /**
+   * Returns whether the runtime may resend the request, and the copy is not harmless.
+   *
+   * @throws EtcdError with reason `NotInGateway` if the copy would take effect again, unless the caller allows this.
+   */
+  #mayArriveTwice(method: Method<unknown, unknown>, message: unknown): boolean {
+    if (this.#repeatPolicy === undefined) return false;
+    const effect = repeatEffectOf(method, message);
+    const isAllowed = this.#repeatPolicy.allowHarmful;
+    if (effect === 'guarded' && !method.repeatable && !isAllowed) throw this.#http.unsupported(method, UNGUARDED);
+    if (effect === 'harmful' && !isAllowed) throw this.#http.unsupported(method, harmfulProblem(method));
+    return effect !== 'harmless';
   }
 
   stream<Request, Response>(
