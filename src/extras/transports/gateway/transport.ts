@@ -77,8 +77,7 @@ export class GatewayTransport implements Transport {
     };
     if (this.#closed) throw clientClosed('not-sent', method.path);
     if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
-    const offAbort =
-      signal === undefined ? () => {} : onAbort(signal, () => end(canceled(signal, outcome, method.path)));
+    const offAbort = onAbort(signal, () => end(canceled(signal as AbortSignal, outcome, method.path)));
     const stopTimer = at(call.deadline, () => end(timedOut('call', call.timeoutMs, outcome, method.path)));
     this.#open.add(end);
     let mayArriveTwice = false;
