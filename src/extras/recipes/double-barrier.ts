@@ -100,7 +100,14 @@ export class DoubleBarrier {
    * @throws EtcdError with reason `BarrierFull` if `count` other participants entered first. See also `WaitOptions`.
    */
   enter(options: WaitOptions = {}): Promise<void> {
-    return this.#exclusively('enter', this.#participant === undefined, () => this.#enter(options));
+    const key = uniqueKey(this.#waiters, this.#session.leaseId);
+    return this.#exclusively('enter', this.#participant === undefined, options, async (limit) => {
+      this.#participant = await this.#waitForRound(key, limit).catch(async (error: unknown) => {
+        const participant = await this.#withdraw(key);
+        if (participant === undefined) throw error;
+        return participant;
+      });
+    });
   }
 
   /**
@@ -109,17 +116,20 @@ export class DoubleBarrier {
    * @throws EtcdError, see `WaitOptions`.
    */
   leave(options: WaitOptions = {}): Promise<void> {
-    return this.#exclusively('leave', this.#participant !== undefined, () => this.#leave(options));
-  }
-
-  #enter(options: WaitOptions): Promise<void> {
-    const key = uniqueKey(this.#waiters, this.#session.leaseId);
-    return withinLimit('enter', options, this.#session.signal, async (limit) => {
-      this.#participant = await this.#waitForRound(key, limit).catch(async (error: unknown) => {
-        const participant = await this.#withdraw(key);
-        if (participant === undefined) throw error;
-        return participant;
-      });
+    return this.#exclusively('leave', this.#participant !== undefined, options, async ({ waiting }) => {
+      const { client } = this.#session;
+      const { key, createRevision, round } = this.#participant as Participant;
+      await leaveQueue(client, key, createRevision, waiting);
+      for (;;) {
+        const last = await this.#lastOf(round, waiting);
+        if (last === undefined) break;
+        await watchUntil(client, { keys: last.key, event: 'delete' }, waiting, async (callOptions) => {
+          const kv = await client.get(last.key, callOptions);
+          return kv?.createRevision === last.createRevision ? undefined : true;
+        });
+      }
+      await untilAnswered(waiting, (callOptions) => this.#endRoundIfEmpty(round, callOptions));
+      this.#participant = undefined;
     });
   }
 
@@ -263,24 +273,6 @@ export class DoubleBarrier {
     return undefined;
   }
 
-  #leave(options: WaitOptions): Promise<void> {
-    const { client } = this.#session;
-    const { key, createRevision, round } = this.#participant as Participant;
-    return withinLimit('leave', options, this.#session.signal, async ({ waiting }) => {
-      await leaveQueue(client, key, createRevision, waiting);
-      for (;;) {
-        const last = await this.#lastOf(round, waiting);
-        if (last === undefined) break;
-        await watchUntil(client, { keys: last.key, event: 'delete' }, waiting, async (callOptions) => {
-          const kv = await client.get(last.key, callOptions);
-          return kv?.createRevision === last.createRevision ? undefined : true;
-        });
-      }
-      await untilAnswered(waiting, (callOptions) => this.#endRoundIfEmpty(round, callOptions));
-      this.#participant = undefined;
-    });
-  }
-
   /**
    * Returns the newest key that is still in the round. All participants that are leaving wait for the deletion of this
    * same key.
@@ -304,7 +296,12 @@ export class DoubleBarrier {
     await this.#session.client.txn({ if: isEmpty, then: ending }, options);
   }
 
-  async #exclusively(what: string, isAllowed: boolean, action: () => Promise<void>): Promise<void> {
+  async #exclusively(
+    what: string,
+    isAllowed: boolean,
+    options: WaitOptions,
+    action: (limit: WaitLimit) => Promise<void>,
+  ): Promise<void> {
     if (this.#busy || !isAllowed) {
       const entered = this.#participant === undefined ? 'a call before enter' : 'a second call';
       const state = this.#busy ? 'a call while another call is under way' : entered;
@@ -313,7 +310,7 @@ export class DoubleBarrier {
     }
     this.#busy = true;
     try {
-      await action();
+      await withinLimit(what, options, this.#session.signal, action);
     } finally {
       this.#busy = false;
     }
