@@ -37,7 +37,7 @@ import {
 import { checkTimeout } from '../../rpc/index.js';
 import { FollowedKeys } from './followed-keys.js';
 import { retryDelay } from './handlers.js';
-import { KeyRuns } from './key-runs.js';
+import { KeyRuns, type RunReport } from './key-runs.js';
 
 /** Delay before the second run of a key in milliseconds. */
 const RETRY_BASE_MS = 5;
@@ -74,20 +74,6 @@ export type KeyHandler<Run extends KeyRun> = (
   run: Run,
   // biome-ignore lint/suspicious/noConfusingVoidType: an async function may return `Again` or nothing
 ) => Promise<Again | void> | Again | void;
-
-/** A report about one run of the handler. */
-export interface RunReport {
-  /** The key as text. */
-  readonly key: string;
-  /** See `KeyRun.attempt`. */
-  readonly attempt: number;
-  /** How long the run has taken, in milliseconds. */
-  readonly durationMs: number;
-  /** What the handler has thrown. Undefined if the run has succeeded. */
-  readonly error: unknown;
-  /** The number of keys that are queued after the run. */
-  readonly queued: number;
-}
 
 /** Keys that belong to the keys of `reconcile`, such as the keys that the handler writes. */
 export interface OwnedKeys {
@@ -269,7 +255,7 @@ async function control(
     },
     concurrency,
     retryDelayMs,
-    onRun: (end) => onRun?.({ ...end, key: textOf(end.key) }),
+    onRun,
     signal,
     fail,
   });
