@@ -28,10 +28,7 @@ import { storedFields } from './stored-fields.js';
 /** How a `ServiceView` chooses endpoints: all in turn, or the endpoint with the fewest picks that are not done. */
 export type Picking = 'round-robin' | 'least-used';
 
-const PICKINGS = { 'round-robin': 'round-robin', 'least-used': 'least-used' } as const satisfies Record<
-  Picking,
-  Picking
->;
+const PICKINGS = { 'round-robin': true, 'least-used': true } as const satisfies Record<Picking, true>;
 
 /** Options of `Service.view`. */
 export interface ViewOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
