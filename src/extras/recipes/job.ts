@@ -8,7 +8,6 @@ import {
   environment,
   invalidInput,
   messageOf,
-  orAborted,
   show,
   textOf,
   toBytes,
@@ -19,13 +18,13 @@ import {
   compare,
   type KeyValue,
   MAX_TTL,
-  Moment,
   type Op,
   op,
   parseJsonValue,
 } from '../../client/index.js';
 import { type Held, isTransient, lockLost, type Session, untilAnswered } from '../../locks/index.js';
 import type { CallOptions } from '../../rpc/index.js';
+import { LeasePool, type SharedLease } from './lease-pool.js';
 import { storedFields } from './stored-fields.js';
 
 /**
@@ -95,19 +94,20 @@ export interface RetryOptions {
 const RETRY_OPTIONS = { delayMs: checkDelay, error: checkedLater } as const;
 /** The maximum length of a stored error message, in UTF-16 code units. */
 const MAX_ERROR_LENGTH = 1_000;
+/** The caller limits the wait for a lease. */
+const UNLIMITED = { timeoutMs: Number.POSITIVE_INFINITY, deadline: Number.POSITIVE_INFINITY } as const;
 
 /**
- * Grants the leases of the keys that remember IDs, `JobKeys.done`. Each lease lasts for at least `ttl` seconds from the
- * call of `withLease`, also if the machine is suspended. Many IDs share a lease, so its TTL is twice as long.
+ * The leases of the keys that remember IDs, `JobKeys.done`. Each lease lasts for at least `ttl` seconds from the call of
+ * `withLease`, also if the machine is suspended. Many IDs share a lease, so its TTL is up to twice as long.
  */
 export class IdLease {
-  readonly #client: CoreKeyspace;
+  readonly #pool: LeasePool;
   readonly #ttl: number;
-  #current: { readonly id: Promise<bigint>; readonly asked: Moment } | undefined;
 
   /** @throws EtcdError with reason `InvalidInput` if etcd cannot grant a lease for twice this time. */
   constructor(client: CoreKeyspace, ttl: number) {
-    this.#client = client;
+    this.#pool = new LeasePool(client, 1, Number.POSITIVE_INFINITY);
     this.#ttl = checkCount(ttl, 'idTtl', 1);
     if (ttl > MAX_TTL / 2) throw invalidInput('idTtl', show(ttl), `whole seconds from 1 to ${MAX_TTL / 2}`);
   }
@@ -120,28 +120,19 @@ export class IdLease {
     granted: (grant: (options: CallOptions) => Promise<bigint>) => Promise<bigint>,
     action: (lease: bigint) => Promise<T>,
   ): Promise<T> {
-    // Many calls share the request, so it goes on when the signal of one of them aborts.
-    const grant = ({ signal }: CallOptions): Promise<bigint> => orAborted(this.#get(), signal as AbortSignal);
+    let lease: SharedLease | undefined;
+    const grant = async ({ signal }: CallOptions): Promise<bigint> => {
+      // After a failure, the pool has another lease.
+      lease = this.#pool.leaseFor(this.#ttl);
+      return lease.id ?? lease.granted('WorkQueue', { signal, ...UNLIMITED });
+    };
     try {
       return await action(await granted(grant));
     } catch (error) {
       if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') throw error;
-      this.#current = undefined;
+      if (lease !== undefined) this.#pool.drop(lease);
       return action(await granted(grant));
     }
-  }
-
-  #get(): Promise<bigint> {
-    const now = new Moment();
-    if (this.#current === undefined || now.since(this.#current.asked) >= this.#ttl * 1_000) {
-      const granted = this.#client.lease.grant({ ttl: 2 * this.#ttl });
-      const current = { id: granted.then(({ id }) => id), asked: now };
-      current.id.catch(() => {
-        if (this.#current === current) this.#current = undefined;
-      });
-      this.#current = current;
-    }
-    return this.#current.id;
   }
 }
 

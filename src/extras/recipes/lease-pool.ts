@@ -19,7 +19,7 @@ interface GrantLimits {
 }
 
 /** A lease of the pool, which several keys share. The server may not have granted it yet. */
-class SharedLease {
+export class SharedLease {
   /** Undefined until the client knows that the server has granted the lease. */
   id: bigint | undefined;
   /** The TTL in seconds: the requested TTL, and after the server's answer the granted TTL. */
