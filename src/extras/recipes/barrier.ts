@@ -1,13 +1,5 @@
 import { checkOptions } from '../../base/index.js';
-import {
-  type CoreKeyspace,
-  checkClient,
-  compare,
-  keyspaceClientOf,
-  leaseIdOrNone,
-  op,
-  PUT_HINTS,
-} from '../../client/index.js';
+import { type CoreKeyspace, checkClient, compare, leaseIdOrNone, op, PUT_HINTS } from '../../client/index.js';
 import { checkName, type WaitOptions, watchUntil, withinLimit } from '../../locks/index.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../../rpc/index.js';
 import { swapKey } from '../keys/index.js';
@@ -43,7 +35,7 @@ export class Barrier {
     checkOptions(options, HOLD_OPTIONS, 'Barrier.hold', PUT_HINTS);
     const { lease, ...callOptions } = options;
     const txn = { if: [compare.missing(this.name)], then: [op.put(this.name, '', { lease })] };
-    return (await retriedTxn(keyspaceClientOf(this.#client).core, txn, callOptions)).succeeded;
+    return (await retriedTxn(this.#client, txn, callOptions)).succeeded;
   }
 
   /** Deletes the barrier's key, even if another client put it. Returns false if the key did not exist. */

@@ -19,7 +19,6 @@ import {
   type Keys,
   type KeyValue,
   keyRange,
-  keyspaceClientOf,
   op,
   prefix,
   type RangeOptions,
@@ -87,7 +86,7 @@ export class Queue {
     for (;;) {
       const key = `${this.name}/${unixNanoseconds()}`;
       const txn = { if: [compare.missing(key)], then: [op.put(key, own)] };
-      const { succeeded } = await retriedTxn(keyspaceClientOf(this.#client).core, txn, options);
+      const { succeeded } = await retriedTxn(this.#client, txn, options);
       if (succeeded) return key;
     }
   }

@@ -206,7 +206,7 @@ export class WorkQueue {
       then: [op.put(keys.job, bytes), op.put(todo, stateText(state))],
     };
     const { signal, timeoutMs } = options;
-    const { succeeded } = await retriedTxn(keyspaceClientOf(this.#client).core, txn, { signal, timeoutMs });
+    const { succeeded } = await retriedTxn(this.#client, txn, { signal, timeoutMs });
     return { id, added: succeeded };
   }
 

@@ -13,7 +13,9 @@ import {
 } from '../../base/index.js';
 import {
   type Conditions,
+  type CoreKeyspace,
   type GuardedKeyspace,
+  keyspaceClientOf,
   Moment,
   mismatch,
   type Op,
@@ -179,10 +181,11 @@ export function retriedTxn<
   const Then extends readonly Op[] = [],
   const Else extends readonly Op[] = [],
 >(
-  core: GuardedKeyspace,
+  client: CoreKeyspace,
   txn: Txn<If, Then, Else>,
   options?: CallOptions,
 ): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+  const { core } = keyspaceClientOf(client);
   return runTxn(new Rpc(retriedWrites(core), core.settings), core.maxTxnOps, txn, options);
 }
 
