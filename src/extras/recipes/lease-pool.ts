@@ -30,7 +30,8 @@ export class SharedLease {
   answeredMs = Number.POSITIVE_INFINITY;
   /** The number of writes to which the pool has given this lease. */
   writes = 0;
-  readonly #grant: Promise<bigint>;
+  /** Settles when the server has granted the lease, or the grant has failed. */
+  readonly grant: Promise<bigint>;
   /** The failures of the grant, for the errors of the calls that wait for it. */
   readonly #trace = new WaitTrace();
   readonly #stop = new AbortController();
@@ -41,17 +42,12 @@ export class SharedLease {
   constructor(client: CoreKeyspace, ttl: number, onUnwanted: () => void) {
     this.ttl = ttl;
     this.#onUnwanted = onUnwanted;
-    this.#grant = this.#granted(client);
+    this.grant = this.#granted(client);
   }
 
   /** The earliest end of the lease on the monotonic clock, in milliseconds, if all clocks run at the same rate. */
   get endMs(): number {
     return this.asked.monotonic + this.ttl * MS_PER_S;
-  }
-
-  /** Resolves when the grant has succeeded or failed. */
-  async answered(): Promise<void> {
-    await this.#grant.catch(() => {});
   }
 
   /** Waits until the server has granted the lease. @throws EtcdError, see `LeasePool.leaseFor`. */
@@ -68,7 +64,7 @@ export class SharedLease {
         const { signal: ended } = limit;
         // No server has received the write, which waits for the grant.
         limit.setOutcome('not-sent');
-        return orAborted(this.#grant, ended);
+        return orAborted(this.grant, ended);
       },
       'timeoutMs',
     );
@@ -159,7 +155,8 @@ export class LeasePool {
   #grant(ttl: number): SharedLease {
     const lease: SharedLease = new SharedLease(this.#client, ttl, () => this.drop(lease));
     this.#add(lease);
-    void lease.answered().then(() => {
+    const settled = lease.grant.catch(() => {});
+    void settled.then(() => {
       // The granted TTL may differ from the requested one, so the lease may belong at another position of the list.
       const { length } = this.#leases;
       this.drop(lease);
