@@ -70,6 +70,7 @@ export class ShardWorker {
   readonly #failed = new AbortController();
   /** Aborts when the worker must end all handlers: when `#failed` or `stop` aborts, or when the session ends. */
   readonly #ending: AbortSignal;
+  readonly #waiting: Waiting;
   readonly #owned = new Map<number, OwnShard>();
   readonly #taking = new Set<number>();
   /** The work on each shard, from the attempt to take it until it is released. None of these promises rejects. */
@@ -89,6 +90,7 @@ export class ShardWorker {
     this.#session = session;
     this.#settings = settings;
     this.#ending = session.signalWith(settings.stop, this.#failed.signal);
+    this.#waiting = { signal: this.#ending };
   }
 
   /**
@@ -111,10 +113,6 @@ export class ShardWorker {
     if (this.#joinedAt > 0n) leaveQueue(client, key, this.#joinedAt, this.#session).catch(() => {});
     while (this.#tasks.size > 0) await Promise.all(this.#tasks);
     if (this.#fatal !== undefined) throw this.#fatal;
-  }
-
-  get #waiting(): Waiting {
-    return { signal: this.#ending };
   }
 
   /**
