@@ -177,7 +177,6 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #watches = new Map<bigint, AbortController>();
   /** For each chain of creations of watches that run one after another, a promise that settles after the last one. */
   readonly #creating: Promise<unknown>[] = Array.from({ length: CREATIONS_AT_ONCE }, () => Promise.resolve());
-  #nextChain = 0;
   #resumed: Promise<void> | undefined;
   #resume: () => void = () => {};
   #halfClosed = false;
@@ -246,21 +245,20 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
         // The watch IDs that a server assigns are unique only within one request. Each watch has its own request here,
         // so the client chooses the ID.
         const watchId = requestUnion.value.watchId || this.#freeWatchId();
-        const create = { requestUnion: { case: 'createRequest', value: { ...requestUnion.value, watchId } } } as const;
-        const body = this.#body(methods.watch.watch, create);
+        const message = { requestUnion: { case: 'createRequest', value: { ...requestUnion.value, watchId } } } as const;
+        const body = this.#body(methods.watch.watch, message);
         const request = this.#newRequest();
         this.#watches.set(watchId, request);
-        const chain = this.#nextChain;
-        this.#nextChain = (chain + 1) % CREATIONS_AT_ONCE;
-        this.#creating[chain] = (this.#creating[chain] as Promise<unknown>).then(
-          () =>
-            new Promise<void>((created) => {
-              void this.#request(body, request, created).finally(() => {
-                if (this.#watches.get(watchId) === request) this.#watches.delete(watchId);
-                created();
-              });
-            }),
-        );
+        const create = (): Promise<void> =>
+          new Promise((created) => {
+            void this.#request(body, request, created).finally(() => {
+              if (this.#watches.get(watchId) === request) this.#watches.delete(watchId);
+              created();
+            });
+          });
+        // The chains take turns.
+        const earlier = this.#creating.shift() as Promise<unknown>;
+        this.#creating.push(earlier.then(create));
         return;
       }
       case 'cancelRequest': {
