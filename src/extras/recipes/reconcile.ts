@@ -1,5 +1,4 @@
 import {
-  after,
   type BytesLike,
   checkDelay,
   checkedLaterAll,
@@ -12,6 +11,7 @@ import {
   checkSignal,
   idOf,
   invalidInput,
+  pause,
   type SignalOption,
   textOf,
   toBytes,
@@ -284,23 +284,18 @@ async function control(
     return new FollowedKeys(ownedRange, { changed, synced: queueAll });
   };
   const ranges = [main, ...owned.map(follower)];
-  let stopResync = (): void => {};
-  const resyncLater = (): void => {
-    stopResync = after(resyncMs ?? Number.POSITIVE_INFINITY, () => {
-      resyncLater();
-      try {
-        queueAll();
-      } catch (error) {
-        fail(error);
-      }
-    });
+  const resync = async (): Promise<never> => {
+    for (;;) {
+      await pause(resyncMs ?? Number.POSITIVE_INFINITY, signal);
+      signal.throwIfAborted();
+      queueAll();
+    }
   };
-  resyncLater();
   const failUnlessOver = (error: unknown): void => {
     if (!signal.aborted) fail(error);
   };
-  await Promise.all(ranges.map((range) => range.follow(client, signal).catch(failUnlessOver)));
-  stopResync();
+  const tasks = [resync(), ...ranges.map((range) => range.follow(client, signal))];
+  await Promise.all(tasks.map((task) => task.catch(failUnlessOver)));
   await runs.end();
 }
 
