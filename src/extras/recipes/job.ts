@@ -94,7 +94,7 @@ export interface RetryOptions {
 const RETRY_OPTIONS = { delayMs: checkDelay, error: checkedLater } as const;
 /** The maximum length of a stored error message, in UTF-16 code units. */
 const MAX_ERROR_LENGTH = 1_000;
-/** The caller limits the wait for a lease. */
+/** The limits of a wait for a lease that only a signal ends. */
 const UNLIMITED = { timeoutMs: Number.POSITIVE_INFINITY, deadline: Number.POSITIVE_INFINITY } as const;
 
 /**
@@ -117,14 +117,14 @@ export class IdLease {
    * `action` again with a new lease.
    */
   async withLease<T>(
-    granted: (grant: (options: CallOptions) => Promise<bigint>) => Promise<bigint>,
+    granted: (grant: SharedLease['granted']) => Promise<bigint>,
     action: (lease: bigint) => Promise<T>,
   ): Promise<T> {
     let lease: SharedLease | undefined;
-    const grant = async ({ signal }: CallOptions): Promise<bigint> => {
+    const grant: SharedLease['granted'] = async (what, limits) => {
       // After a failure, the pool has another lease.
       lease = this.#pool.leaseFor(this.#ttl);
-      return lease.id ?? lease.granted('WorkQueue', { signal, ...UNLIMITED });
+      return lease.id ?? lease.granted(what, limits);
     };
     try {
       return await action(await granted(grant));
@@ -295,7 +295,7 @@ export class Job {
       end =
         completes && state.keepsId
           ? await idLease.withLease(
-              (grant) => this.#untilSpace(grant),
+              (grant) => this.#untilSpace(({ signal }) => grant('Job.complete', { signal, ...UNLIMITED })),
               (lease) => this.#endClaim([...ops, op.put(keys.done, '', { lease })], completes),
             )
           : await this.#endClaim(ops, completes);

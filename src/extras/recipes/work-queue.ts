@@ -23,7 +23,6 @@ import {
   type Session,
   type SessionOptions,
   sessionAfterSession,
-  untilAnswered,
   untilSpace,
   type WaitOptions,
   withinLimit,
@@ -358,19 +357,12 @@ export class WorkQueue {
     const keys = keysOf(this.name, checkId(id));
     const { signal, timeoutMs = keyspaceClientOf(this.#client).rpc.settings.timeoutMs } = options;
     const deadline = deadlineIn(options, timeoutMs);
-    const [limits, wait] = [internally(options, { deadline }), internally({ signal }, { deadline })];
+    const limits = internally(options, { deadline });
     const kv = await this.#client.get(keys.dead, limits);
     if (kv === undefined) return false;
     if (!parseState(kv).keepsId) return moveState(this.#client, kv, [op.delete(keys.job)], limits);
     return this.#idLease.withLease(
-      (grant) =>
-        withinLimit(
-          'WorkQueue.discard',
-          { ...wait, maxWaitMs: timeoutMs },
-          undefined,
-          ({ waiting }) => untilAnswered(waiting, grant),
-          'timeoutMs',
-        ),
+      (grant) => grant('WorkQueue.discard', { signal, timeoutMs, deadline }),
       (lease) => moveState(this.#client, kv, [op.delete(keys.job), op.put(keys.done, '', { lease })], limits),
     );
   }
