@@ -518,8 +518,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the completion of a job resolves although another worker has completed the job',
     file: 'src/extras/recipes/job.ts',
-    find: 'if (remainingTtl !== undefined) return true;',
-    replace: 'return true;',
+    find: "if (remainingTtl !== undefined) return 'settled';",
+    replace: "return 'settled';",
     tests: ['test/extras/recipes/work-queue-refusals'],
     notSimulated: 'no history revokes a lease between two attempts of a completion',
   },
@@ -782,8 +782,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'closing a registration in a self-healing session removes a later registration with the same ID',
     file: 'src/extras/recipes/service.ts',
-    find: 'return () => session.unregisterOwn(registered);',
-    replace: 'return () => session.unregister(registered.key);',
+    find: 'close = () => session.unregisterOwn(registered);',
+    replace: 'close = () => session.unregister(registered.key);',
     tests: ['test/extras/recipes/service'],
     notSimulated: 'no simulated session registers an endpoint twice',
   },

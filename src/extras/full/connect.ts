@@ -1,4 +1,5 @@
 import {
+  amended,
   canceled,
   checkMs,
   checkOptions,
@@ -185,17 +186,10 @@ async function answerOf(client: Client, endpoint: string, limits: Limits): Promi
 /** Returns the error of an endpoint with a text that says what is wrong and, if possible, what to do. */
 function described(error: EtcdError, endpoint: string, failFastMs: number, hasLeader: boolean | undefined): EtcdError {
   const { reason, problem } = error;
-  const text = (what: string, status: Pick<EtcdError, 'code' | 'reason'> = error): EtcdError =>
-    withoutFrames(
-      new EtcdError(`${endpoint}: ${what}`, {
-        code: status.code,
-        reason: status.reason,
-        outcome: 'not-sent',
-        endpoint,
-        // The cause is not `error`, because the new text replaces the text of `error`.
-        cause: error.cause,
-      }),
-    );
+  const where = { outcome: 'not-sent', method: undefined, endpoint } as const;
+  // The cause is not `error`, because the new text replaces the text of `error`.
+  const text = (what: string, status: Partial<Pick<EtcdError, 'code' | 'reason'>> = {}): EtcdError =>
+    withoutFrames(amended(error, { ...where, ...status }, `${endpoint}: ${what}`));
   const limit = `failFastMs = ${failFastMs}`;
   if (reason === 'DeadlineExceeded' && hasLeader !== undefined) {
     const state = hasLeader ? 'answers, but it did not reach a quorum' : 'answers, but it had no leader';
@@ -215,7 +209,7 @@ function unreachable(errors: readonly EtcdError[]): EtcdError {
   const [first, ...others] = errors as readonly [EtcdError, ...EtcdError[]];
   const isSame = others.every(({ reason }) => reason === first.reason);
   const { code, reason } = isSame ? first : { code: 'Unavailable' as const, reason: 'ConnectFailed' as const };
-  if (others.length === 0) return new EtcdError(`cannot connect to ${first.problem}`, { ...first, cause: first.cause });
+  if (others.length === 0) return amended(first, {}, `cannot connect to ${first.problem}`);
   const list = errors.map(({ problem }) => `\n- ${problem}`).join('');
   return new EtcdError(`cannot connect to any of ${errors.length} endpoints:${list}`, {
     code,

@@ -8,6 +8,7 @@ import {
   checkPositiveCount,
   EtcdError,
   invalidInput,
+  monotonicMs,
   pause,
   toBytes,
 } from '../../base/index.js';
@@ -21,6 +22,7 @@ import {
   type KeyValue,
   type LeaseLike,
   leaseIdOrNone,
+  type Op,
   op,
   type PutOp,
 } from '../../client/index.js';
@@ -190,32 +192,59 @@ export async function modifyKey(
   checkClient(client, 'txn');
   checkFunction(change, 'change');
   checkOptions(options, MODIFY_OPTIONS, 'modifyKey');
-  const { lease, maxAttempts = DEFAULT_MAX_ATTEMPTS, retryWrites, ...callOptions } = options;
+  const { lease, maxAttempts = DEFAULT_MAX_ATTEMPTS, ...callOptions } = options;
   const own = checkKey(key, 'key');
-  let old = await client.get(own, callOptions);
+  let old: KeyValue | undefined;
+  const put = async (seen: KeyValue | undefined): Promise<readonly PutOp[] | undefined> => {
+    old = seen;
+    const value = await change(seen);
+    return value === undefined ? undefined : [op.put(own, value, { lease: lease ?? seen?.lease })];
+  };
+  const changed = await swapKey(client, own, put, callOptions, maxAttempts);
+  return { changed, old };
+}
+
+/** The operations that change a key. Undefined if the key is to stay as it is. */
+type Change = readonly Op[] | undefined;
+
+/**
+ * Reads a key, and runs the operations that `change` returns for it in a transaction that has no effect if another
+ * client has changed the key since the read. If so, calls `change` again with the latest key. Resolves with true when
+ * the operations have taken effect, and with false when `change` has returned undefined. `askedMs` is a time on the
+ * monotonic clock before the server read the key.
+ *
+ * @throws EtcdError with reason `TxnConflict` after `maxAttempts`, and otherwise as `get` and `txn` do. Without
+ * `retryWrites`, a transaction whose outcome is unknown is not repeated.
+ */
+export async function swapKey(
+  client: CoreKeyspace,
+  key: BytesLike,
+  change: (seen: KeyValue | undefined, askedMs: number) => Change | Promise<Change>,
+  { retryWrites, ...calls }: WriteOptions = {},
+  maxAttempts = Number.POSITIVE_INFINITY,
+): Promise<boolean> {
+  let askedMs = monotonicMs();
+  let seen = await client.get(key, calls);
   for (let attempt = 1; ; attempt += 1) {
-    const value = await change(old);
-    if (value === undefined) return { changed: false, old };
-    const result = await client.txn(
-      {
-        if: [compare.modRevision(own, '==', old?.modRevision ?? 0n)],
-        then: [op.put(own, value, { lease: lease ?? old?.lease })],
-        else: [op.get(own)],
-      },
-      { ...callOptions, retryWrites },
-    );
-    if (result.succeeded) return { changed: true, old };
-    if (attempt === maxAttempts) throw conflict(maxAttempts);
-    old = result.responses[0];
+    const then = await change(seen, askedMs);
+    if (then === undefined) return false;
+    const isUnchanged = [compare.modRevision(key, '==', seen?.modRevision ?? 0n)];
+    askedMs = monotonicMs();
+    const result = await client.txn({ if: isUnchanged, then, else: [op.get(key)] }, { ...calls, retryWrites });
+    if (result.succeeded) return true;
+    if (attempt === maxAttempts) throw txnConflict('the key during each attempt', maxAttempts);
+    [seen] = result.responses;
     if (attempt < EAGER_ATTEMPTS) continue;
     // Read the key after the pause. The state from before the pause would be outdated in most cases.
-    await pause(backoffMs(Math.min(attempt - EAGER_ATTEMPTS, MAX_BACKOFF_ATTEMPT)), callOptions.signal);
-    old = await client.get(own, callOptions);
+    await pause(backoffMs(Math.min(attempt - EAGER_ATTEMPTS, MAX_BACKOFF_ATTEMPT)), calls.signal);
+    askedMs = monotonicMs();
+    seen = await client.get(key, calls);
   }
 }
 
-function conflict(maxAttempts: number): EtcdError {
-  const problem = `other clients changed the key during each attempt (maxAttempts = ${maxAttempts}); nothing was written`;
+/** Returns the error for a transaction that other clients have prevented `maxAttempts` times. */
+export function txnConflict(changed: string, maxAttempts: number): EtcdError {
+  const problem = `other clients changed ${changed} (maxAttempts = ${maxAttempts}); nothing was written`;
   return new EtcdError(problem, { code: 'Aborted', reason: 'TxnConflict', outcome: 'rejected' });
 }
 

@@ -7,6 +7,8 @@ export {
   type ModifyOptions,
   modifyKey,
   type NotWritten,
+  swapKey,
+  txnConflict,
   type UpdateOptions,
   updateKey,
   type Written,

@@ -95,34 +95,47 @@ export async function discoverSrv(domain: string, options: DiscoverSrvOptions = 
   const suffix = `${serviceName === undefined ? '' : `-${serviceName}`}._tcp.${domain}`;
   const [secure, insecure] = await Promise.all([
     srvLookup(resolver, `_etcd-client-ssl${suffix}`, 'https'),
-    allowInsecure ? srvLookup(resolver, `_etcd-client${suffix}`, 'http') : { endpoints: [], error: undefined },
+    allowInsecure ? srvLookup(resolver, `_etcd-client${suffix}`, 'http') : { found: [], errors: [] },
   ]);
-  const endpoints = [...new Set([...secure.endpoints, ...insecure.endpoints])];
-  const hasNoSecure = secure.error === undefined || NO_RECORDS.has(secure.error.code);
-  if (endpoints.length > 0 && hasNoSecure) return endpoints;
-  const errors = [secure.error, insecure.error].filter((error) => error !== undefined);
-  const problem = errors.map(({ message }) => message).join('; ') || 'its SRV records name no host';
-  throw lookupFailed(`no endpoints found for the domain ${domain}: ${problem}`, errors);
+  const endpoints = [...new Set([...secure.found, ...insecure.found])];
+  if (endpoints.length > 0 && secure.errors.every(isWithoutRecords)) return endpoints;
+  const errors = [...secure.errors, ...insecure.errors];
+  throw lookupFailed(`no endpoints found for the domain ${domain}`, errors, 'its SRV records name no host');
 }
 
-interface SrvLookup {
-  readonly endpoints: readonly string[];
-  readonly error: NodeJS.ErrnoException | undefined;
+/** What DNS has answered to one or more requests, and the errors of the requests that have failed. */
+interface Lookup<Found> {
+  readonly found: readonly Found[];
+  readonly errors: readonly NodeJS.ErrnoException[];
 }
 
-async function srvLookup(resolver: SrvResolver, name: string, scheme: 'http' | 'https'): Promise<SrvLookup> {
-  let records: readonly SrvRecord[];
-  try {
-    records = await resolver.resolveSrv(name);
-  } catch (error) {
-    return { endpoints: [], error: error as NodeJS.ErrnoException };
-  }
-  const endpoints = inOrder(records)
+async function lookup<Found>(...requests: readonly Promise<readonly Found[]>[]): Promise<Lookup<Found>> {
+  const answers = await Promise.allSettled(requests);
+  return {
+    found: answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : [])),
+    errors: answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : [])),
+  };
+}
+
+function isWithoutRecords({ code }: NodeJS.ErrnoException): boolean {
+  return NO_RECORDS.has(code);
+}
+
+function lookupFailed(problem: string, errors: Lookup<never>['errors'], nothingFound: string): EtcdError {
+  const why = errors.map(({ message }) => message).join('; ') || nothingFound;
+  const cause = errors.length > 1 ? new AggregateError(errors) : errors[0];
+  const details = { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent', cause } as const;
+  return new EtcdError(`${problem}: ${why}`, details);
+}
+
+async function srvLookup(resolver: SrvResolver, name: string, scheme: 'http' | 'https'): Promise<Lookup<string>> {
+  const { found: records, errors } = await lookup(resolver.resolveSrv(name));
+  const found = inOrder(records)
     .map((record) => ({ ...record, name: record.name.replace(/\.$/, '') }))
     // The name is empty if the domain does not offer the service: RFC 2782.
     .filter((record) => record.name !== '')
     .map((record) => parseEndpoint(`${scheme}://${record.name}:${record.port}`, `SRV record of ${name}`).url);
-  return { endpoints, error: undefined };
+  return { found, errors };
 }
 
 /** Sorts the records by priority, and those of the same priority randomly by weight: RFC 2782. */
@@ -135,11 +148,6 @@ function inOrder(records: readonly SrvRecord[]): readonly SrvRecord[] {
     }))
     .sort((a, b) => a.record.priority - b.record.priority || a.draw - b.draw)
     .map(({ record }) => record);
-}
-
-function lookupFailed(problem: string, errors: readonly unknown[]): EtcdError {
-  const cause = errors.length > 1 ? new AggregateError(errors) : errors[0];
-  return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent', cause });
 }
 
 /** Options of `resolveEndpoints`. */
@@ -231,22 +239,14 @@ async function urlsOf(endpoint: Endpoint, resolver: AddressResolver | undefined)
 }
 
 async function addressesOf(host: string, resolver: AddressResolver | undefined): Promise<readonly string[]> {
-  const results = await Promise.allSettled(
-    resolver === undefined
-      ? [dns.lookup(host, { all: true }).then((found) => found.map(({ address }) => address))]
-      : [resolver.resolve4(host), resolver.resolve6(host)],
-  );
-  const addresses = results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []));
-  const errors = results.flatMap((result) =>
-    result.status === 'rejected' ? [result.reason as NodeJS.ErrnoException] : [],
-  );
+  const { found, errors } = await (resolver === undefined
+    ? lookup(dns.lookup(host, { all: true }).then((all) => all.map(({ address }) => address)))
+    : lookup(resolver.resolve4(host), resolver.resolve6(host)));
   // If the lookup of one address family fails, the result may lack members that the client uses. The client would then
   // drop these members.
-  const failures = errors.filter(({ code }) => !NO_RECORDS.has(code));
-  if (addresses.length > 0 && failures.length === 0) return addresses;
-  const reported = failures.length > 0 ? failures : errors;
-  const problem = reported.map(({ message }) => message).join('; ') || 'it has no addresses';
-  throw lookupFailed(`cannot resolve ${host}: ${problem}`, reported);
+  const failures = errors.filter((error) => !isWithoutRecords(error));
+  if (found.length > 0 && failures.length === 0) return found;
+  throw lookupFailed(`cannot resolve ${host}`, failures.length > 0 ? failures : errors, 'it has no addresses');
 }
 
 /** Options of `followDns`. */
@@ -357,7 +357,11 @@ export class DnsFollower implements Disposable {
       if (this.#closed) return;
       if (this.#isFailing) this.#events.report({ type: 'endpoints resolved again', endpoints });
       this.#isFailing = false;
-      this.#apply(endpoints);
+      // DNS servers answer in varying order, which is not a change.
+      if (sorted(endpoints) !== sorted(this.#current)) this.#current = endpoints;
+      // If the client has these endpoints already, this call changes nothing. If the client is closed, the call throws,
+      // and the lookups end.
+      this.#client.setEndpoints(this.#current);
     } catch (error) {
       if (error instanceof EtcdError && error.reason === 'ClientClosed') return this.close();
       const problem = (error as Error).message;
@@ -365,13 +369,5 @@ export class DnsFollower implements Disposable {
       this.#isFailing = true;
     }
     if (!this.#closed) this.#stopTimer = after(this.#intervalMs, () => void this.update(), 'background');
-  }
-
-  #apply(endpoints: readonly string[]): void {
-    // DNS servers answer in varying order, which is not a change.
-    if (sorted(endpoints) !== sorted(this.#current)) this.#current = endpoints;
-    // If the client has these endpoints already, this call changes nothing. If the client is closed, the call throws,
-    // and the lookups end.
-    this.#client.setEndpoints(this.#current);
   }
 }

@@ -188,17 +188,16 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
    * const { header } = await etcd.put('config/size', '10');
    * await config.waitForRevision(header.revision, { timeoutMs: 5_000 });
    */
-  waitForRevision(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
-    return new Promise((resolve, reject) => {
-      checkOptions(options, TIME_LIMITS, 'waitForRevision');
-      checkInt64(revision, 'revision');
-      const { signal } = options;
-      if (this.#ended !== undefined) return reject(this.#ended);
-      if (signal?.aborted) return reject(canceled(signal, 'rejected'));
-      if (this.revision > 0n && this.revision >= revision) return resolve();
-      this.#waits.add(revision, options, resolve, reject);
-      void this.#readStateWhileAwaited();
-    });
+  async waitForRevision(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
+    checkOptions(options, TIME_LIMITS, 'waitForRevision');
+    checkInt64(revision, 'revision');
+    const { signal } = options;
+    this.#checkOpen();
+    if (signal?.aborted) throw canceled(signal, 'rejected');
+    if (this.revision > 0n && this.revision >= revision) return;
+    const reached = this.#waits.add(revision, options);
+    void this.#readStateWhileAwaited();
+    await reached;
   }
 
   /**

@@ -108,6 +108,12 @@ export function mirrorOf(client: CoreKeyspace, keys: Keys, options: MirrorOption
   return new RangeMirror(keyspace, keyspace.watches, keys, options);
 }
 
+/**
+ * The progress of a mirror: it has delivered nothing yet, it has to deliver the rest of the range or the whole range,
+ * or it delivers changes.
+ */
+type Phase = 'starting' | 'reading' | 'following';
+
 /** Implements `Mirror`, which is an interface, because a test double cannot have the private fields of a class. */
 export class RangeMirror implements AsyncIterable<MirrorMessage> {
   /** @internal The class name that `console.log` shows. */
@@ -145,13 +151,13 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
 
   async *#messages(signal: AbortSignal): AsyncGenerator<MirrorMessage, void> {
     let { fromRevision = 0n } = this.#options;
-    let hasDelivered = false;
+    let phase: Phase = 'starting';
     let readsWhole = false;
     for (let failures = 0; ; failures += 1) {
       // Create the watch before reading the keys, so that the watch starts at the current revision. etcd sends the
       // events of such a watch at once. etcd processes a watch that starts at a past revision only every 100 ms, and
       // cancels it if that revision has been compacted by then (syncWatchersLoop in etcd's watchable_store.go).
-      let isReading = fromRevision === 0n;
+      const isReading = fromRevision === 0n;
       const startRevision = isReading ? 0n : fromRevision + 1n;
       const watch = this.#watches.open(this.#keys, { ...this.#options, startRevision, signal });
       try {
@@ -159,15 +165,14 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
         if (isReading) {
           for await (const page of this.#pages(watch, readsWhole, signal)) {
             revision = page.revision;
-            hasDelivered = true;
+            phase = 'reading';
             yield { type: 'keys', revision, kvs: [...page.kvs] };
           }
         } else await this.#checkStore(signal);
         // A server has answered, so the client knows the cluster.
         const clusterId = this.#watches.stream.cluster?.id ?? 0n;
         if (isReading) yield { type: 'synced', clusterId, revision };
-        isReading = false;
-        hasDelivered = true;
+        phase = 'following';
         failures = 0;
         for await (const batch of watch.batches())
           if (batch.revision > revision) yield { type: 'events', clusterId, ...batch };
@@ -177,10 +182,10 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
         const { code, reason } = error;
         const isLost = reason === 'Compacted' || reason === 'ClusterChanged';
         const isUnanswered = code === 'Unavailable' || reason === 'DeadlineExceeded';
-        if (hasDelivered ? isLost || isUnanswered : isLost && fromRevision) {
-          readsWhole = isReading && !readsWhole && reason === 'Compacted';
+        if (phase === 'starting' ? isLost && !isReading : isLost || isUnanswered) {
+          readsWhole = phase === 'reading' && !readsWhole && reason === 'Compacted';
           fromRevision = 0n;
-          hasDelivered = true;
+          phase = 'reading';
           yield { type: 'resync', cause: error };
         } else if (!isUnanswered || !this.#waits) throw error;
         // In the remaining case, no server has answered yet. The next attempt starts at the same revision.

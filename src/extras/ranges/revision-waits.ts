@@ -19,29 +19,26 @@ export class RevisionWaits {
     return this.#waiters.size === 0;
   }
 
-  /** Adds a call, which also ends after `timeoutMs` and when `signal` aborts. */
-  add(
-    revision: bigint,
-    options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
-    resolve: () => void,
-    reject: (error: EtcdError) => void,
-  ): void {
+  /** Waits for a revision. Rejects after `timeoutMs`, when `signal` aborts, and with the error of `fail`. */
+  add(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<void> {
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
     const deadline = deadlineIn(options, timeoutMs);
-    const waiter: Waiter = {
-      revision,
-      number: this.#added++,
-      end: (error) => {
-        this.#waiters.delete(waiter);
-        stopTimer();
-        offAbort();
-        if (error === undefined) resolve();
-        else reject(error);
-      },
-    };
-    const stopTimer = at(deadline, () => waiter.end(timedOut('waitForRevision', timeoutMs, 'rejected')));
-    const offAbort = onAbort(signal, () => waiter.end(canceled(signal as AbortSignal, 'rejected')));
-    this.#waiters.put(waiter, waiter);
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = {
+        revision,
+        number: this.#added++,
+        end: (error) => {
+          this.#waiters.delete(waiter);
+          stopTimer();
+          offAbort();
+          if (error === undefined) resolve();
+          else reject(error);
+        },
+      };
+      const stopTimer = at(deadline, () => waiter.end(timedOut('waitForRevision', timeoutMs, 'rejected')));
+      const offAbort = onAbort(signal, () => waiter.end(canceled(signal as AbortSignal, 'rejected')));
+      this.#waiters.put(waiter, waiter);
+    });
   }
 
   /** Resolves the calls that wait for `revision` or an earlier revision. */

@@ -1,15 +1,8 @@
 import { checkOptions } from '../../base/index.js';
-import {
-  type CoreKeyspace,
-  checkClient,
-  compare,
-  keyspaceClientOf,
-  leaseIdOrNone,
-  op,
-  PUT_HINTS,
-} from '../../client/index.js';
+import { type CoreKeyspace, checkClient, compare, leaseIdOrNone, op, PUT_HINTS } from '../../client/index.js';
 import { checkName, type WaitOptions, watchUntil, withinLimit } from '../../locks/index.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../../rpc/index.js';
+import { swapKey } from '../keys/index.js';
 import { retriedTxn } from '../writes/index.js';
 
 const HOLD_OPTIONS = { lease: leaseIdOrNone, ...CALL_OPTIONS } as const;
@@ -42,21 +35,14 @@ export class Barrier {
     checkOptions(options, HOLD_OPTIONS, 'Barrier.hold', PUT_HINTS);
     const { lease, ...callOptions } = options;
     const txn = { if: [compare.missing(this.name)], then: [op.put(this.name, '', { lease })] };
-    return (await retriedTxn(keyspaceClientOf(this.#client).core, txn, callOptions)).succeeded;
+    return (await retriedTxn(this.#client, txn, callOptions)).succeeded;
   }
 
   /** Deletes the barrier's key, even if another client put it. Returns false if the key did not exist. */
   async release(options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'Barrier.release');
-    for (;;) {
-      const held = await this.#client.get(this.name, options);
-      if (held === undefined) return false;
-      // Without this condition, a copy of the request that arrives late could delete a key that was put after the
-      // release.
-      const isSame = [compare.createRevision(this.name, '==', held.createRevision)];
-      const { succeeded } = await this.#client.txn({ if: isSame, then: [op.delete(this.name)] }, options);
-      if (succeeded) return true;
-    }
+    // A plain deletion that arrives late could delete a key that was put after the release.
+    return swapKey(this.#client, this.name, (held) => held && [op.delete(held.key)], options);
   }
 
   /**

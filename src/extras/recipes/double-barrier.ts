@@ -23,7 +23,6 @@ import {
   type Waiting,
   type WaitLimit,
   type WaitOptions,
-  waitLimit,
   watchOwnKey,
   watchUntil,
   withinLimit,
@@ -101,7 +100,14 @@ export class DoubleBarrier {
    * @throws EtcdError with reason `BarrierFull` if `count` other participants entered first. See also `WaitOptions`.
    */
   enter(options: WaitOptions = {}): Promise<void> {
-    return this.#exclusively('enter', this.#participant === undefined, () => this.#enter(options));
+    const key = uniqueKey(this.#waiters, this.#session.leaseId);
+    return this.#exclusively('enter', this.#participant === undefined, options, async (limit) => {
+      this.#participant = await this.#waitForRound(key, limit).catch(async (error: unknown) => {
+        const participant = await this.#withdraw(key);
+        if (participant === undefined) throw error;
+        return participant;
+      });
+    });
   }
 
   /**
@@ -110,22 +116,21 @@ export class DoubleBarrier {
    * @throws EtcdError, see `WaitOptions`.
    */
   leave(options: WaitOptions = {}): Promise<void> {
-    return this.#exclusively('leave', this.#participant !== undefined, () => this.#leave(options));
-  }
-
-  async #enter(options: WaitOptions): Promise<void> {
-    const limit = waitLimit('enter', options, this.#session.signal);
-    const key = uniqueKey(this.#waiters, this.#session.leaseId);
-    try {
-      limit.signal.throwIfAborted();
-      this.#participant = await this.#waitForRound(key, limit).catch(async (error: unknown) => {
-        const participant = await this.#withdraw(key);
-        if (participant === undefined) throw limit.endedBy(error);
-        return participant;
-      });
-    } finally {
-      limit.dispose();
-    }
+    return this.#exclusively('leave', this.#participant !== undefined, options, async ({ waiting }) => {
+      const { client } = this.#session;
+      const { key, createRevision, round } = this.#participant as Participant;
+      await leaveQueue(client, key, createRevision, waiting);
+      for (;;) {
+        const last = await this.#lastOf(round, waiting);
+        if (last === undefined) break;
+        await watchUntil(client, { keys: last.key, event: 'delete' }, waiting, async (callOptions) => {
+          const kv = await client.get(last.key, callOptions);
+          return kv?.createRevision === last.createRevision ? undefined : true;
+        });
+      }
+      await untilAnswered(waiting, (callOptions) => this.#endRoundIfEmpty(round, callOptions));
+      this.#participant = undefined;
+    });
   }
 
   async #waitForRound(key: string, limit: WaitLimit): Promise<Participant> {
@@ -150,7 +155,11 @@ export class DoubleBarrier {
           if (seen.ready !== undefined) return seen.ready.createRevision;
           // The participant that entered as number `count`, the last one, begins the round.
           if (seen.waiters[this.count - 1]?.keyText() !== key) return undefined;
-          await this.#beginRound(seen, seen.own, callOptions);
+          // Has no effect if the round has already begun, a participant has withdrawn since the participants were counted,
+          // or this participant's key is gone.
+          const isInside = compare.createRevision(key, '==', createRevision);
+          const isUnchanged = [compare.missing(this.#ready), this.#isSameEpoch(seen), isInside];
+          await client.txn({ if: isUnchanged, then: [op.put(this.#ready, '')] }, callOptions);
         }
       });
       return { key, createRevision, round };
@@ -185,18 +194,6 @@ export class DoubleBarrier {
         });
       }
     });
-  }
-
-  /**
-   * Begins the round, unless the round has already begun, a participant has withdrawn since the participants were
-   * counted, or this participant's key is gone.
-   */
-  async #beginRound(state: State, own: KeyValue, options: CallOptions): Promise<void> {
-    const isInside = compare.createRevision(own.key, '==', own.createRevision);
-    await this.#session.client.txn(
-      { if: [compare.missing(this.#ready), this.#isSameEpoch(state), isInside], then: [op.put(this.#ready, '')] },
-      options,
-    );
   }
 
   #isCounted(waiters: readonly KeyValue[], key: string): boolean {
@@ -234,15 +231,28 @@ export class DoubleBarrier {
   }
 
   /**
-   * Withdraws: deletes this participant's key, and puts the epoch key so that no put that arrives late takes effect. If
-   * the round has already begun with this key, the participant can no longer withdraw, and this method returns the
-   * participant.
+   * Withdraws, and returns undefined. If the round has already begun with this key, the participant can no longer
+   * withdraw, and this method returns the participant.
    */
   async #withdraw(key: string): Promise<Participant | undefined> {
     const { client } = this.#session;
-    let participant: Participant | undefined;
-    let isLate = false;
-    const withdrawing = untilDone(this.#session, (options) =>
+    // Rejects only when the session ends, and then etcd deletes the key with the lease.
+    const withdrawing = this.#tryWithdraw(key);
+    if (await cleanedUp(withdrawing)) return withdrawing.catch(() => undefined);
+    // `enter` rejects now, so this participant must leave if the round has begun with its key. Otherwise, the other
+    // participants would wait for it.
+    const leaving = withdrawing.then((late) => late && leaveQueue(client, key, late.createRevision, this.#session));
+    leaving.catch(() => {});
+    return undefined;
+  }
+
+  /**
+   * Deletes this participant's key, and puts the epoch key so that no put that arrives late takes effect. Returns the
+   * participant if the round has already begun with this key.
+   */
+  async #tryWithdraw(key: string): Promise<Participant | undefined> {
+    const { client } = this.#session;
+    const { succeeded, responses } = await untilDone(this.#session, (options) =>
       client.txn(
         {
           if: [compare.missing(this.#ready)],
@@ -251,42 +261,16 @@ export class DoubleBarrier {
         },
         options,
       ),
-    ).then(async (result) => {
-      if (result.succeeded) return;
-      const [own, ready] = result.responses;
-      if (own === undefined || ready === undefined) return;
-      const [createRevision, round] = [own.createRevision, ready.createRevision];
-      const isInRound = await untilDone(this.#session, async (options) => {
-        // If `isLate`, `enter` has already rejected, so the key must be deleted. Otherwise, the other participants
-        // would wait for this participant to leave.
-        if (isLate) return false;
-        return this.#isInRound(round, key, options).catch(notInRoundIfCompacted);
-      });
-      if (isInRound && !isLate) participant = { key, createRevision, round };
-      else await leaveQueue(client, key, createRevision, this.#session);
-    });
-    // `withdrawing` rejects only when the session ends, and then etcd deletes the key with the lease.
-    const isDone = await cleanedUp(withdrawing);
-    isLate = !isDone;
-    return participant;
-  }
-
-  #leave(options: WaitOptions): Promise<void> {
-    const { client } = this.#session;
-    const { key, createRevision, round } = this.#participant as Participant;
-    return withinLimit('leave', options, this.#session.signal, async ({ waiting }) => {
-      await leaveQueue(client, key, createRevision, waiting);
-      for (;;) {
-        const last = await this.#lastOf(round, waiting);
-        if (last === undefined) break;
-        await watchUntil(client, { keys: last.key, event: 'delete' }, waiting, async (callOptions) => {
-          const kv = await client.get(last.key, callOptions);
-          return kv?.createRevision === last.createRevision ? undefined : true;
-        });
-      }
-      await untilAnswered(waiting, (callOptions) => this.#endRoundIfEmpty(round, callOptions));
-      this.#participant = undefined;
-    });
+    );
+    const [own, ready] = succeeded ? [] : responses;
+    if (own === undefined || ready === undefined) return undefined;
+    const [createRevision, round] = [own.createRevision, ready.createRevision];
+    const isInRound = await untilDone(this.#session, (options) =>
+      this.#isInRound(round, key, options).catch(notInRoundIfCompacted),
+    );
+    if (isInRound) return { key, createRevision, round };
+    await leaveQueue(client, key, createRevision, this.#session);
+    return undefined;
   }
 
   /**
@@ -312,7 +296,12 @@ export class DoubleBarrier {
     await this.#session.client.txn({ if: isEmpty, then: ending }, options);
   }
 
-  async #exclusively(what: string, isAllowed: boolean, action: () => Promise<void>): Promise<void> {
+  async #exclusively(
+    what: string,
+    isAllowed: boolean,
+    options: WaitOptions,
+    action: (limit: WaitLimit) => Promise<void>,
+  ): Promise<void> {
     if (this.#busy || !isAllowed) {
       const entered = this.#participant === undefined ? 'a call before enter' : 'a second call';
       const state = this.#busy ? 'a call while another call is under way' : entered;
@@ -321,7 +310,7 @@ export class DoubleBarrier {
     }
     this.#busy = true;
     try {
-      await action();
+      await withinLimit(what, options, this.#session.signal, action);
     } finally {
       this.#busy = false;
     }

@@ -4,6 +4,7 @@ export { Etcd3Mutex } from './etcd3-mutex.js';
 export { ExpiringKeys, type ExpiringKeysOptions, type ExpiringPutOptions, type TouchOptions } from './expiring-keys.js';
 export { type HistoryEntry, type HistoryOptions, history } from './history.js';
 export { Job, type RetryOptions } from './job.js';
+export type { RunReport } from './key-runs.js';
 export { type PersistedOptions, type PersistedRange, persisted } from './persisted.js';
 export type { CopyStore, PersistedRangeNotice, PersistedRangeState, StoredState } from './persisted-range.js';
 export { PriorityQueue, Queue } from './queue.js';
@@ -16,7 +17,6 @@ export {
   type OwnedKeys,
   type ReconcileLead,
   type ReconcileOptions,
-  type RunReport,
   reconcile,
 } from './reconcile.js';
 export { type ScheduleOptions, schedule, type Tick } from './schedule.js';

@@ -1,7 +1,7 @@
 import {
   backoffMs,
   checkedSignalOf,
-  EtcdError,
+  clientClosed,
   environment,
   monotonicMs,
   onAbort,
@@ -23,7 +23,7 @@ import {
   type Waiting,
 } from '../../locks/index.js';
 import type { CallOptions } from '../../rpc/index.js';
-import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
+import { endOfClaim, Job, type JobKeys, type JobSettings, type JobState, parseState, stateText } from './job.js';
 
 /** The maximum number of jobs that a worker claims at a time. */
 const MAX_CLAIMS = 128;
@@ -37,12 +37,6 @@ const MAX_PAGE = 1_024;
 const MAX_SPREAD = 16;
 /** Number of rounds in a row in which a worker looks for jobs without a pause. */
 const EAGER_ROUNDS = 4;
-
-interface JobSettings {
-  readonly maxAttempts: number;
-  readonly retryDelayMs: (attempt: number) => number;
-  readonly idLease: IdLease;
-}
 
 /**
  * Takes jobs from a `WorkQueue`. One key shows the state of a job. Each change of the state is a transaction that
@@ -79,11 +73,18 @@ export class JobSource {
     const { signal } = waiting;
     const look = (): Promise<readonly Job[] | number> => this.#lookForJobs(session, waiting, count, stop);
     for (;;) {
-      let found = await look();
-      if (typeof found !== 'number') return found;
+      const first = await look();
+      if (typeof first !== 'number') return first;
       const watching = new AbortController();
       const offAbort = onAbort(signal, () => watching.abort(signal.reason));
-      const news = new News(watching.signal);
+      // `news` aborts when a watch shows that there may be a job, or when a watch fails.
+      let news = new AbortController();
+      let failure: unknown;
+      const arrived = (): void => news.abort();
+      const failed = (error: unknown): void => {
+        failure ??= error;
+        news.abort();
+      };
       // If etcd deletes only `running/ID`, the worker's session has ended, or the worker has released the job without
       // settling it. The transactions that settle a job delete `claimed/ID`, too.
       const watches = [
@@ -92,19 +93,26 @@ export class JobSource {
       ] as const;
       const running = `${this.#name}/held/running/`;
       const following = [
-        follow(watches[0], () => true, news),
-        follow(watches[1], (keys) => keys.every((key) => key.startsWith(running)), news),
+        follow(watches[0], () => true, arrived).catch(failed),
+        follow(watches[1], (keys) => keys.every((key) => key.startsWith(running)), arrived).catch(failed),
       ];
       try {
         await Promise.all(watches.map((watch) => watch.created()));
-        for (found = await look(); typeof found === 'number'; found = await look()) await news.next(found);
-        return found;
+        for (;;) {
+          const found = await look();
+          if (typeof found !== 'number') return found;
+          await pauseUntil(found, news.signal, watching.signal);
+          watching.signal.throwIfAborted();
+          if (failure !== undefined) throw failure;
+          // News that arrives from here on may not be in the answer to the next look.
+          news = new AbortController();
+        }
       } catch (error) {
         if (signal.aborted || !isWatchInterrupted(error)) throw error;
       } finally {
         offAbort();
         watching.abort();
-        await Promise.allSettled(following);
+        await Promise.all(following);
       }
       await pause(REWATCH_MS, signal);
     }
@@ -193,8 +201,7 @@ export class JobSource {
   }
 
   #makeReady(kv: KeyValue, state: JobState, waiting: Waiting): Promise<boolean> {
-    const put = op.put(keysOf(this.#name, jobIdOf(kv)).ready(state), stateText(state));
-    return untilAnswered(waiting, (call) => moveState(this.#client, kv, [put], call));
+    return this.#move(kv, [op.put(this.#keys(kv).ready(state), stateText(state))], waiting);
   }
 
   /** Makes the jobs of dead workers ready, or dead after their last try. Resolves with true if it moved a job. */
@@ -207,25 +214,25 @@ export class JobSource {
     const alive = new Set(running.kvs.map(jobIdOf));
     const orphans = claimed.kvs.filter((kv) => !alive.has(jobIdOf(kv)));
     const returned = orphans.map((kv) => {
-      const [keys, state] = [keysOf(this.#name, jobIdOf(kv)), parseState(kv)];
+      const [keys, state] = [this.#keys(kv), parseState(kv)];
       const to = state.attempts < this.#settings.maxAttempts ? keys.ready(state) : keys.dead;
-      const isOrphan = [compare.modRevision(kv.key, '==', kv.modRevision), compare.missing(keys.running)];
-      const move = { if: isOrphan, then: [op.delete(kv.key), op.put(to, stateText(state))] };
-      return untilAnswered(waiting, async (call) => (await this.#client.txn(move, call)).succeeded);
+      return this.#move(kv, [op.put(to, stateText(state))], waiting, keys.running);
     });
     // Only an operator can leave a `running` key without a `claimed` key. While this key exists, the counts of both
     // kinds of keys can be equal although there is an orphan.
     const claims = new Set(claimed.kvs.map(jobIdOf));
     const leftovers = running.kvs.filter((kv) => !claims.has(jobIdOf(kv)));
-    const removed = leftovers.map((kv) => {
-      const isStray = [
-        compare.modRevision(kv.key, '==', kv.modRevision),
-        compare.missing(keysOf(this.#name, jobIdOf(kv)).claimed),
-      ];
-      return untilAnswered(waiting, (call) => this.#client.txn({ if: isStray, then: [op.delete(kv.key)] }, call));
-    });
-    await Promise.all(removed);
+    await Promise.all(leftovers.map((kv) => this.#move(kv, [], waiting, this.#keys(kv).claimed)));
     return (await Promise.all(returned)).some(Boolean);
+  }
+
+  #keys(kv: KeyValue): JobKeys {
+    return keysOf(this.#name, jobIdOf(kv));
+  }
+
+  /** Does the same as `moveState`, and repeats it until a server answers. */
+  #move(kv: KeyValue, ops: readonly Op[], waiting: Waiting, unless?: string): Promise<boolean> {
+    return untilAnswered(waiting, (call) => moveState(this.#client, kv, ops, call, unless));
   }
 
   /**
@@ -239,15 +246,13 @@ export class JobSource {
     );
     const running = result.succeeded ? undefined : result.responses[0];
     if (running?.text() !== nonce) return;
-    const isClaimed = [compare.createRevision(keys.running, '==', running.createRevision)];
-    const then = [op.delete(keys.claimed), op.delete(keys.running), op.put(kv.key, kv.value)];
-    await untilDone(session, (call) => this.#client.txn({ if: isClaimed, then }, call));
+    const txn = endOfClaim(keys, running.createRevision, [op.put(kv.key, kv.value)]);
+    await untilDone(session, (call) => this.#client.txn(txn, call));
   }
 
   /** Returns undefined if another worker was faster, or if the job's value is gone. */
   async #claim(session: Session, kv: KeyValue, waiting: Waiting, stop?: AbortSignal): Promise<Job | undefined> {
-    const id = jobIdOf(kv);
-    const keys = keysOf(this.#name, id);
+    const keys = this.#keys(kv);
     const state = parseState(kv);
     const next = { ...state, attempts: state.attempts + 1 };
     /** Distinguishes this call from other calls of the same session. */
@@ -279,12 +284,12 @@ export class JobSource {
     const isOwn = result.succeeded || running?.text() === nonce;
     if (!isOwn || job === undefined) {
       // If another client has deleted the job's value, also delete the job's state.
-      if (job === undefined) await untilAnswered(waiting, (call) => moveState(this.#client, kv, [], call));
+      if (job === undefined) await this.#move(kv, [], waiting);
       return undefined;
     }
     const createRevision = running?.createRevision ?? result.header.revision;
     const own = { key: keys.running, createRevision, seenAt: result.header.revision };
-    const held = hold(Held, session, id, own, () => {});
+    const held = hold(Held, session, jobIdOf(kv), own, () => {});
     return new Job({
       client: this.#client,
       lifetime: session,
@@ -299,52 +304,15 @@ export class JobSource {
   }
 }
 
-/** Lets a worker wait until one of its watches shows that there may be a job. */
-class News {
-  #arrived = false;
-  #error: unknown;
-  #stopWaiting = (): void => {};
-  readonly #signal: AbortSignal;
-
-  constructor(signal: AbortSignal) {
-    this.#signal = signal;
-  }
-
-  arrive(): void {
-    this.#arrived = true;
-    this.#stopWaiting();
-  }
-
-  fail(error: unknown): void {
-    this.#error ??= error;
-    this.#stopWaiting();
-  }
-
-  /**
-   * Resolves after the next call of `arrive`, or at `dueMs` of the monotonic clock.
-   *
-   * @throws the error of a watch, or the signal's reason.
-   */
-  async next(dueMs: number): Promise<void> {
-    const waiting = new AbortController();
-    this.#stopWaiting = () => waiting.abort();
-    if (!this.#arrived && this.#error === undefined) await pauseUntil(dueMs, waiting.signal, this.#signal);
-    this.#arrived = false;
-    this.#signal.throwIfAborted();
-    if (this.#error !== undefined) throw this.#error;
-  }
-}
-
-/** Reports the batches of a watch for whose keys `isNews` returns true, until the watch ends. */
-async function follow(watch: Watch, isNews: (keys: readonly string[]) => boolean, news: News): Promise<void> {
-  try {
-    for await (const { events } of watch.batches()) if (isNews(events.map((event) => event.keyText()))) news.arrive();
-    news.fail(
-      new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome: 'rejected' }),
-    );
-  } catch (error) {
-    news.fail(error);
-  }
+/**
+ * Calls `arrived` for each batch of a watch for whose keys `isNews` returns true.
+ *
+ * @throws EtcdError with which the watch ends.
+ */
+async function follow(watch: Watch, isNews: (keys: readonly string[]) => boolean, arrived: () => void): Promise<never> {
+  for await (const { events } of watch.batches()) if (isNews(events.map((event) => event.keyText()))) arrived();
+  // A watch ends without an error only when its client or namespace is closed.
+  throw clientClosed('rejected');
 }
 
 /** Returns the elements in random order. */
@@ -383,16 +351,18 @@ export function keysOf(name: string, id: string): JobKeys {
 }
 
 /**
- * Deletes the key that contains a job's state, and does the other operations, unless the state has changed. A copy of
- * the request that arrives late has no effect, because the key has gone.
+ * Deletes the key that contains a job's state, and does the other operations, unless the state has changed or the key
+ * `unless` exists. A copy of the request that arrives late has no effect, because the key has gone.
  */
 export async function moveState(
   client: CoreKeyspace,
   kv: KeyValue,
   ops: readonly Op[],
   options: CallOptions | undefined,
+  unless?: string,
 ): Promise<boolean> {
   const isUnchanged = [compare.modRevision(kv.key, '==', kv.modRevision)];
+  if (unless !== undefined) isUnchanged.push(compare.missing(unless));
   const { succeeded } = await client.txn({ if: isUnchanged, then: [op.delete(kv.key), ...ops] }, options);
   return succeeded;
 }

@@ -8,7 +8,6 @@ import {
   environment,
   invalidInput,
   messageOf,
-  orAborted,
   show,
   textOf,
   toBytes,
@@ -19,14 +18,14 @@ import {
   compare,
   type KeyValue,
   MAX_TTL,
-  Moment,
   type Op,
   op,
-  parseJson,
   parseJsonValue,
 } from '../../client/index.js';
 import { type Held, lockLost, type Session, untilAnswered } from '../../locks/index.js';
 import { type CallOptions, isTransient } from '../../rpc/index.js';
+import { LeasePool, type SharedLease } from './lease-pool.js';
+import { storedFields } from './stored-fields.js';
 
 /**
  * The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`, which shows its
@@ -68,12 +67,7 @@ export function stateText(state: JobState): string {
 
 /** Reads a state. Each field that is missing or wrong gets a default, so that a damaged state cannot stop the queue. */
 export function parseState(kv: KeyValue): JobState {
-  let json: Partial<Record<keyof JobState, unknown>>;
-  try {
-    json = Object(parseJson(kv.text(), 'value'));
-  } catch {
-    json = {};
-  }
+  const json: Partial<Record<keyof JobState, unknown>> = storedFields(kv);
   const count = (value: unknown): number => (Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : 0);
   return {
     priority: Math.min(count(json.priority), 65_535),
@@ -100,19 +94,20 @@ export interface RetryOptions {
 const RETRY_OPTIONS = { delayMs: checkDelay, error: checkedLater } as const;
 /** The maximum length of a stored error message, in UTF-16 code units. */
 const MAX_ERROR_LENGTH = 1_000;
+/** The limits of a wait for a lease that only a signal ends. */
+const UNLIMITED = { timeoutMs: Number.POSITIVE_INFINITY, deadline: Number.POSITIVE_INFINITY } as const;
 
 /**
- * Grants the leases of the keys that remember IDs, `JobKeys.done`. Each lease lasts for at least `ttl` seconds from the
- * call of `withLease`, also if the machine is suspended. Many IDs share a lease, so its TTL is twice as long.
+ * The leases of the keys that remember IDs, `JobKeys.done`. Each lease lasts for at least `ttl` seconds from the call of
+ * `withLease`, also if the machine is suspended. Many IDs share a lease, so its TTL is up to twice as long.
  */
 export class IdLease {
-  readonly #client: CoreKeyspace;
+  readonly #pool: LeasePool;
   readonly #ttl: number;
-  #current: { readonly id: Promise<bigint>; readonly asked: Moment } | undefined;
 
   /** @throws EtcdError with reason `InvalidInput` if etcd cannot grant a lease for twice this time. */
   constructor(client: CoreKeyspace, ttl: number) {
-    this.#client = client;
+    this.#pool = new LeasePool(client, 1, Number.POSITIVE_INFINITY);
     this.#ttl = checkCount(ttl, 'idTtl', 1);
     if (ttl > MAX_TTL / 2) throw invalidInput('idTtl', show(ttl), `whole seconds from 1 to ${MAX_TTL / 2}`);
   }
@@ -122,35 +117,33 @@ export class IdLease {
    * `action` again with a new lease.
    */
   async withLease<T>(
-    granted: (grant: (options: CallOptions) => Promise<bigint>) => Promise<bigint>,
+    granted: (grant: SharedLease['granted']) => Promise<bigint>,
     action: (lease: bigint) => Promise<T>,
   ): Promise<T> {
-    // Many calls share the request, so it goes on when the signal of one of them aborts.
-    const grant = ({ signal }: CallOptions): Promise<bigint> => orAborted(this.#get(), signal as AbortSignal);
+    let lease: SharedLease | undefined;
+    const grant: SharedLease['granted'] = async (what, limits) => {
+      // After a failure, the pool has another lease.
+      lease = this.#pool.leaseFor(this.#ttl);
+      return lease.id ?? lease.granted(what, limits);
+    };
     try {
       return await action(await granted(grant));
     } catch (error) {
       if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') throw error;
-      this.#current = undefined;
+      if (lease !== undefined) this.#pool.drop(lease);
       return action(await granted(grant));
     }
   }
-
-  #get(): Promise<bigint> {
-    const now = new Moment();
-    if (this.#current === undefined || now.since(this.#current.asked) >= this.#ttl * 1_000) {
-      const granted = this.#client.lease.grant({ ttl: 2 * this.#ttl });
-      const current = { id: granted.then(({ id }) => id), asked: now };
-      current.id.catch(() => {
-        if (this.#current === current) this.#current = undefined;
-      });
-      this.#current = current;
-    }
-    return this.#current.id;
-  }
 }
 
-interface JobParts {
+/** The options of a `WorkQueue`. */
+export interface JobSettings {
+  readonly maxAttempts: number;
+  readonly retryDelayMs: (attempt: number) => number;
+  readonly idLease: IdLease;
+}
+
+interface JobParts extends JobSettings {
   readonly client: CoreKeyspace;
   /** The session of the worker. */
   readonly lifetime: Session;
@@ -161,9 +154,6 @@ interface JobParts {
   readonly signal: AbortSignal;
   /** Aborts when the worker is asked to stop. */
   readonly stop: AbortSignal | undefined;
-  readonly maxAttempts: number;
-  readonly retryDelayMs: (attempt: number) => number;
-  readonly idLease: IdLease;
 }
 
 /**
@@ -252,17 +242,7 @@ export class Job {
    */
   async complete(ops: readonly Op[] = []): Promise<void> {
     const own = checkOps(ops, 'ops');
-    const { keys, client, lifetime, state, idLease } = this.#parts;
-    const isDone = async (): Promise<boolean> =>
-      (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) === undefined;
-    await this.#settle(isDone, (endClaim) =>
-      state.keepsId
-        ? idLease.withLease(
-            (grant) => this.#untilSpace(grant),
-            (lease) => endClaim([op.delete(keys.job), op.put(keys.done, '', { lease }), ...own]),
-          )
-        : endClaim([op.delete(keys.job), ...own]),
-    );
+    await this.#settle([op.delete(this.#parts.keys.job), ...own], true);
   }
 
   /**
@@ -278,7 +258,7 @@ export class Job {
     const delayMs = checkDelay(options.delayMs ?? retryDelayMs(state.attempts));
     const next = { ...state, delayMs, error: undefined, ...errorField(options.error) };
     const to = delayMs === 0 ? keys.ready(next) : keys.delayed(environment.Date.now() + delayMs);
-    await this.#settle(always, (endClaim) => endClaim([op.put(to, stateText(next))]));
+    await this.#settle([op.put(to, stateText(next))]);
   }
 
   /**
@@ -289,28 +269,62 @@ export class Job {
   async bury(error?: unknown): Promise<void> {
     const { keys, state } = this.#parts;
     const dead = stateText({ ...state, error: undefined, ...errorField(error) });
-    await this.#settle(always, (endClaim) => endClaim([op.put(keys.dead, dead)]));
+    await this.#settle([op.put(keys.dead, dead)]);
   }
 
   /** @internal Returns the job to the queue at once. The try does not count. */
   async giveBack(): Promise<void> {
     const { keys, state } = this.#parts;
     const next = { ...state, attempts: state.attempts - 1 };
-    await this.#settle(always, (endClaim) => endClaim([op.put(keys.ready(next), stateText(next))]));
+    await this.#settle([op.put(keys.ready(next), stateText(next))]);
   }
 
-  /**
-   * Settles the job. `act` calls `endClaim` with the operations for the transaction that ends the claim. `isDone` finds
-   * out, after a lost answer, whether that transaction has taken effect.
-   */
-  #settle(
-    isDone: () => Promise<boolean>,
-    act: (endClaim: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
-  ): Promise<void> {
+  /** Ends the claim together with the operations. `completes` says whether they delete the job. */
+  #settle(ops: readonly Op[], completes = false): Promise<void> {
     if (!this.isOwned) throw notOwned(this.held.lostBy(), 'rejected');
-    const settling = this.#trySettle(isDone, act);
+    const settling = this.#trySettle(ops, completes);
     this.#settling = settling;
     return settling;
+  }
+
+  async #trySettle(ops: readonly Op[], completes: boolean): Promise<void> {
+    const { held, lifetime, keys, state, idLease } = this.#parts;
+    held.endKeepingKey();
+    let end: Settlement;
+    try {
+      end =
+        completes && state.keepsId
+          ? await idLease.withLease(
+              (grant) => this.#untilSpace(({ signal }) => grant('Job.complete', { signal, ...UNLIMITED })),
+              (lease) => this.#endClaim([...ops, op.put(keys.done, '', { lease })], completes),
+            )
+          : await this.#endClaim(ops, completes);
+    } catch (error) {
+      if (lifetime.signal.aborted) throw notOwned(lifetime.signal.reason, this.#isUnknown ? 'unknown' : 'rejected');
+      this.#settling = undefined;
+      this.#wasRefused = true;
+      throw error;
+    }
+    if (end !== 'settled') throw notOwned(undefined, end);
+  }
+
+  async #endClaim(ops: readonly Op[], completes: boolean): Promise<Settlement> {
+    const { client, keys, held, lifetime } = this.#parts;
+    const noteUnknown = (): void => {
+      this.#isUnknown = true;
+    };
+    const txn = endOfClaim(keys, held.token, ops);
+    const { succeeded } = await this.#untilSpace((call) => client.txn(txn, call), noteUnknown);
+    if (succeeded) return 'settled';
+    if (!this.#isUnknown) return 'rejected';
+    // An answer was lost. Nothing else than an earlier attempt ends a claim while the lease of the session lives.
+    if (completes && (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) !== undefined)
+      return 'rejected';
+    // If the lease had ended before, another worker may have settled the job.
+    const { leaseId } = lifetime;
+    const { remainingTtl } = await untilAnswered(lifetime, (call) => client.lease.timeToLive(leaseId, call));
+    if (remainingTtl !== undefined) return 'settled';
+    return 'unknown';
   }
 
   /** Does not wait for space when the worker is asked to stop, so that its session ends, and the job returns. */
@@ -320,49 +334,18 @@ export class Job {
       isTransient(error) || (error.reason === 'NoSpace' && !stop?.aborted);
     return untilAnswered(lifetime, call, onUnknown, mayRepeat);
   }
-
-  async #trySettle(
-    isDone: () => Promise<boolean>,
-    act: (endClaim: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
-  ): Promise<void> {
-    const { client, keys, held, lifetime } = this.#parts;
-    held.endKeepingKey();
-    const isHeld = [compare.createRevision(keys.running, '==', held.token)];
-    let outcome: 'rejected' | 'unknown' = 'rejected';
-    const endClaim = async (ops: readonly Op[]): Promise<boolean> => {
-      const then = [op.delete(keys.claimed), op.delete(keys.running), ...ops];
-      const noteUnknown = (): void => {
-        this.#isUnknown = true;
-      };
-      const settling = this.#untilSpace((call) => client.txn({ if: isHeld, then }, call), noteUnknown);
-      if ((await settling).succeeded) return true;
-      if (!this.#isUnknown || !(await isDone())) return false;
-      // If the lease had ended before, another worker may have settled the job.
-      const { leaseId } = lifetime;
-      const { remainingTtl } = await untilAnswered(lifetime, (call) => client.lease.timeToLive(leaseId, call));
-      if (remainingTtl !== undefined) return true;
-      outcome = 'unknown';
-      return false;
-    };
-    let isSettled: boolean;
-    try {
-      isSettled = await act(endClaim);
-    } catch (error) {
-      if (lifetime.signal.aborted) throw notOwned(lifetime.signal.reason, this.#isUnknown ? 'unknown' : 'rejected');
-      this.#settling = undefined;
-      this.#wasRefused = true;
-      throw error;
-    }
-    if (!isSettled) throw notOwned(undefined, outcome);
-  }
 }
 
+/** Whether the claim has ended together with the operations. If not, the outcome of the operations. */
+type Settlement = 'settled' | 'rejected' | 'unknown';
+
 /**
- * The `isDone` of `retry`, `bury` and `giveBack`. If an answer was lost and the claim has ended, an earlier attempt has
- * ended it, because nothing else ends a claim while the lease of the session lives.
+ * Returns the transaction that ends a claim and runs the operations. It has no effect if the claim has ended before.
+ * `claimedAt` is the create revision of the key `running`.
  */
-async function always(): Promise<boolean> {
-  return true;
+export function endOfClaim({ claimed, running }: JobKeys, claimedAt: bigint, ops: readonly Op[]) {
+  const isClaimed = [compare.createRevision(running, '==', claimedAt)];
+  return { if: isClaimed, then: [op.delete(claimed), op.delete(running), ...ops] };
 }
 
 function notOwned(cause: unknown, outcome: 'rejected' | 'unknown'): EtcdError {
@@ -386,9 +369,4 @@ export function checkId(id: string, argument = 'id'): string {
     typeof id === 'string' && id !== '' ? 'a string with "/"' : show(id),
     'a non-empty string without "/"',
   );
-}
-
-/** @throws the error, unless it means that the job no longer belongs to the worker. */
-export function ignoreLoss(error: unknown): void {
-  if (!(error instanceof EtcdError) || !['LockLost', 'LockReleased'].includes(error.reason)) throw error;
 }

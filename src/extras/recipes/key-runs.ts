@@ -1,4 +1,4 @@
-import { after, checkDelay, idOf, monotonicMs, UniqueQueue } from '../../base/index.js';
+import { after, checkDelay, idOf, monotonicMs, textOf, UniqueQueue } from '../../base/index.js';
 
 /** A key that is queued, running, or waiting for its next run. */
 interface Entry {
@@ -12,14 +12,17 @@ interface Entry {
   stopTimer: () => void;
 }
 
-/** The end of one run of a key. */
-interface KeyRunEnd {
-  readonly key: Uint8Array;
+/** A report about one run of the handler of `reconcile`. */
+export interface RunReport {
+  /** The key as text. */
+  readonly key: string;
+  /** See `KeyRun.attempt`. */
   readonly attempt: number;
+  /** How long the run has taken, in milliseconds. */
   readonly durationMs: number;
-  /** What the run has thrown. Undefined if the run has succeeded. */
+  /** What the handler has thrown. Undefined if the run has succeeded. */
   readonly error: unknown;
-  /** The number of keys that are queued now. */
+  /** The number of keys that are queued after the run. */
   readonly queued: number;
 }
 
@@ -28,7 +31,7 @@ interface KeyRunsOptions {
   readonly run: (key: Uint8Array, attempt: number) => Promise<number | undefined>;
   readonly concurrency: number;
   readonly retryDelayMs: (attempt: number) => number;
-  readonly onRun: (end: KeyRunEnd) => void;
+  readonly onRun: ((report: RunReport) => void) | undefined;
   /** No run starts after this signal has aborted, and the result of a run that ends after that does not count. */
   readonly signal: AbortSignal;
   /** Called with what `retryDelayMs` or `onRun` throws. */
@@ -110,6 +113,7 @@ export class KeyRuns {
     if (entry.isChanged) this.#queue.add(entry);
     else if (delayMs === undefined) this.#entries.delete(idOf(key));
     else entry.stopTimer = after(delayMs, () => this.#enqueue(entry));
-    await onRun({ key, attempt, durationMs: monotonicMs() - startedAt, error, queued: this.#queue.size });
+    const durationMs = monotonicMs() - startedAt;
+    await onRun?.({ key: textOf(key), attempt, durationMs, error, queued: this.#queue.size });
   }
 }

@@ -19,14 +19,8 @@ interface GrantLimits {
 }
 
 /** A lease of the pool, which several keys share. The server may not have granted it yet. */
-export interface PooledLease {
+export class SharedLease {
   /** Undefined until the client knows that the server has granted the lease. */
-  readonly id: bigint | undefined;
-  /** Waits until the server has granted the lease. @throws EtcdError, see `LeasePool.leaseFor`. */
-  granted(what: string, limits: GrantLimits): Promise<bigint>;
-}
-
-class SharedLease implements PooledLease {
   id: bigint | undefined;
   /** The TTL in seconds: the requested TTL, and after the server's answer the granted TTL. */
   ttl: number;
@@ -36,7 +30,8 @@ class SharedLease implements PooledLease {
   answeredMs = Number.POSITIVE_INFINITY;
   /** The number of writes to which the pool has given this lease. */
   writes = 0;
-  readonly #grant: Promise<bigint>;
+  /** Settles when the server has granted the lease, or the grant has failed. */
+  readonly grant: Promise<bigint>;
   /** The failures of the grant, for the errors of the calls that wait for it. */
   readonly #trace = new WaitTrace();
   readonly #stop = new AbortController();
@@ -47,7 +42,7 @@ class SharedLease implements PooledLease {
   constructor(client: CoreKeyspace, ttl: number, onUnwanted: () => void) {
     this.ttl = ttl;
     this.#onUnwanted = onUnwanted;
-    this.#grant = this.#granted(client);
+    this.grant = this.#granted(client);
   }
 
   /** The earliest end of the lease on the monotonic clock, in milliseconds, if all clocks run at the same rate. */
@@ -55,11 +50,7 @@ class SharedLease implements PooledLease {
     return this.asked.monotonic + this.ttl * MS_PER_S;
   }
 
-  /** Resolves when the grant has succeeded or failed. */
-  async answered(): Promise<void> {
-    await this.#grant.catch(() => {});
-  }
-
+  /** Waits until the server has granted the lease. @throws EtcdError, see `LeasePool.leaseFor`. */
   granted(what: string, { signal, timeoutMs, deadline }: GrantLimits): Promise<bigint> {
     // All calls that wait for the grant share one trace, so that the error of each call names the failures of the
     // grant.
@@ -73,7 +64,7 @@ class SharedLease implements PooledLease {
         const { signal: ended } = limit;
         // No server has received the write, which waits for the grant.
         limit.setOutcome('not-sent');
-        return orAborted(this.#grant, ended);
+        return orAborted(this.grant, ended);
       },
       'timeoutMs',
     );
@@ -137,7 +128,7 @@ export class LeasePool {
    * most the bound that `ExpiringKeys` states. `granted` rejects if the grant fails, or if the wait times out or is
    * canceled. The outcome of the error is `not-sent`.
    */
-  leaseFor(ttl: number): PooledLease {
+  leaseFor(ttl: number): SharedLease {
     const now = new Moment();
     const longest = this.#longest(ttl);
     this.#leases.splice(0, this.#indexAt(now.monotonic));
@@ -150,8 +141,8 @@ export class LeasePool {
   }
 
   /** Forgets a lease, because it does not exist on the server. */
-  drop(lease: PooledLease): void {
-    const index = this.#leases.indexOf(lease as SharedLease);
+  drop(lease: SharedLease): void {
+    const index = this.#leases.indexOf(lease);
     if (index >= 0) this.#leases.splice(index, 1);
   }
 
@@ -164,7 +155,8 @@ export class LeasePool {
   #grant(ttl: number): SharedLease {
     const lease: SharedLease = new SharedLease(this.#client, ttl, () => this.drop(lease));
     this.#add(lease);
-    void lease.answered().then(() => {
+    const settled = lease.grant.catch(() => {});
+    void settled.then(() => {
       // The granted TTL may differ from the requested one, so the lease may belong at another position of the list.
       const { length } = this.#leases;
       this.drop(lease);

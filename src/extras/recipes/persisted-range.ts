@@ -186,8 +186,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
     checkInt64(revision, 'revision');
     const { signal } = options;
     const limits = withSharedLimit(options);
-    while (!this.#isCertain && !this.#ended.aborted && !signal?.aborted)
-      await new Promise<void>((resolve, reject) => this.#waits.add(CERTAIN, limits, resolve, reject));
+    while (!this.#isCertain && !this.#ended.aborted && !signal?.aborted) await this.#waits.add(CERTAIN, limits);
     await super.waitForRevision(revision, limits);
   }
 

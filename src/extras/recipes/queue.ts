@@ -19,7 +19,6 @@ import {
   type Keys,
   type KeyValue,
   keyRange,
-  keyspaceClientOf,
   op,
   prefix,
   type RangeOptions,
@@ -87,7 +86,7 @@ export class Queue {
     for (;;) {
       const key = `${this.name}/${unixNanoseconds()}`;
       const txn = { if: [compare.missing(key)], then: [op.put(key, own)] };
-      const { succeeded } = await retriedTxn(keyspaceClientOf(this.#client).core, txn, options);
+      const { succeeded } = await retriedTxn(this.#client, txn, options);
       if (succeeded) return key;
     }
   }
@@ -193,6 +192,11 @@ function numberAfter(last: KeyValue | undefined): bigint {
 async function takeFirst(session: Session, name: string, order: RangeOptions, options: WaitOptions): Promise<KeyValue> {
   const consumers = `${helperPrefix(name)}consumers/`;
   const limit = waitLimit('dequeue', options, session.signal);
+  /** Whether the server may have deleted an item, although no consumer got it. */
+  let isUncertain = false;
+  const noteUnknown = (): void => {
+    isUncertain = true;
+  };
   try {
     const contender = uniqueContender(session, name, consumers, consumers);
     const acquiring = acquire('dequeue', contender, limit.waiting, Held);
@@ -200,14 +204,15 @@ async function takeFirst(session: Session, name: string, order: RangeOptions, op
     try {
       for (;;) {
         const item = await waitForItem(session, itemsOf(name), order, consumer, limit);
-        if (await claim(session, consumer, item)) return item;
+        if (await claim(session, consumer, item, noteUnknown)) return item;
+        isUncertain = false;
       }
     } finally {
       // The release continues in the background.
       consumer.release().catch(() => {});
     }
   } catch (error) {
-    if (error instanceof UncertainClaim) throw error.cause;
+    if (isUncertain && error instanceof EtcdError) throw amended(error, { outcome: 'unknown' });
     // No item was taken, even if the outcome of a call that acquires the lock is unknown.
     limit.setOutcome('rejected');
     const ended = limit.endedBy(error);
@@ -235,41 +240,19 @@ function waitForItem(
  * Deletes the item, and returns whether this consumer deleted it. The same transaction records the item's key in the
  * consumer's queue key. If the response to an attempt is lost, the next attempt thus finds out whether the earlier
  * attempt took effect. The attempts continue until the server answers or the session ends, because an attempt without
- * an answer may have deleted the item, and no other consumer would then get the item.
+ * an answer may have deleted the item, and no other consumer would then get the item. Calls `onUnknown` for each such
+ * attempt.
  */
-async function claim(session: Session, consumer: Held, item: KeyValue): Promise<boolean> {
-  let isOutcomeUnknown = false;
-  try {
-    const result = await untilAnswered(
-      session,
-      (options) =>
-        consumer.txn(
-          {
-            if: [compare.modRevision(item.key, '==', item.modRevision)],
-            then: [op.delete(item.key), op.put(consumer.key, item.key, { lease: session.leaseId })],
-            else: [op.get(consumer.key)],
-          },
-          options,
-        ),
-      () => {
-        isOutcomeUnknown = true;
-      },
-    );
-    if (result.succeeded) return true;
-    const recorded = result.responses[0];
-    return recorded !== undefined && compareBytes(recorded.value, item.key) === 0;
-  } catch (error) {
-    throw isOutcomeUnknown && error instanceof EtcdError ? new UncertainClaim(error) : error;
-  }
-}
-
-/** The error of a `claim` with an unknown outcome. The item may have been deleted although no consumer got it. */
-class UncertainClaim {
-  readonly cause: EtcdError;
-
-  constructor(error: EtcdError) {
-    this.cause = amended(error, { outcome: 'unknown' });
-  }
+async function claim(session: Session, consumer: Held, item: KeyValue, onUnknown: () => void): Promise<boolean> {
+  const taking = {
+    if: [compare.modRevision(item.key, '==', item.modRevision)],
+    then: [op.delete(item.key), op.put(consumer.key, item.key, { lease: session.leaseId })],
+    else: [op.get(consumer.key)],
+  } as const;
+  const result = await untilAnswered(session, (options) => consumer.txn(taking, options), onUnknown);
+  if (result.succeeded) return true;
+  const recorded = result.responses[0];
+  return recorded !== undefined && compareBytes(recorded.value, item.key) === 0;
 }
 
 export function checkPriority(priority: number, argument: string): void {

@@ -1,5 +1,4 @@
 import {
-  backoffMs,
   checkGivenOptions,
   checkOptions,
   checkPositive,
@@ -12,7 +11,14 @@ import {
   show,
   timedOut,
 } from '../../base/index.js';
-import { type CoreKeyspace, checkClient, compare, type KeyspaceClient, type KeyValue, op } from '../../client/index.js';
+import {
+  type CoreKeyspace,
+  checkClient,
+  type KeyspaceClient,
+  type KeyValue,
+  op,
+  type PutOp,
+} from '../../client/index.js';
 import {
   checkName,
   untilAnswered,
@@ -21,6 +27,7 @@ import {
   type WaitOptions,
   withinLimit,
 } from '../../locks/index.js';
+import { swapKey } from '../keys/index.js';
 
 /** Options of a `RateLimiter`. All processes must use the same options. */
 export interface RateLimiterOptions {
@@ -52,10 +59,6 @@ const GRACE_DECAY = 0.95;
 const ANSWER_GRACES = 3;
 /** The resolution of the wall clock: it shows whole milliseconds. */
 const CLOCK_STEP_MS = 1;
-/** The number of attempts to move the stored time without a pause between them. */
-const EAGER_ATTEMPTS = 3;
-/** The argument of `backoffMs` from which the limit of the random pause between two attempts no longer grows. */
-const MAX_BACKOFF_ATTEMPT = 4;
 
 interface Reservation {
   /** Milliseconds until the tokens are due. The caller must wait until then. */
@@ -189,9 +192,8 @@ export class RateLimiter {
    * and returns undefined. `patience` multiplies the times by which the answer and the timer may be late.
    */
   async #reserve(tokens: number, patience: number, endMs: number, waiting: Waiting): Promise<Reservation | undefined> {
-    let askedMs = monotonicMs();
-    let kv = await this.#client.get(this.key, waiting);
-    for (let attempt = 1; ; attempt += 1) {
+    let taken: (() => Reservation) | undefined;
+    const move = (kv: KeyValue | undefined, askedMs: number): readonly PutOp[] | undefined => {
       // If the process is stopped between the two reads, this order makes it wait longer than it must, never shorter.
       const wallMs = environment.Date.now();
       const startMs = monotonicMs();
@@ -205,27 +207,13 @@ export class RateLimiter {
       // time.
       const lastUs = Math.max(takenUs, dueUs + patience * this.#graceMs * US_PER_MS, nowUs + graceMs * US_PER_MS);
       const moved = `${Math.ceil(lastUs + tokens * this.#intervalUs)} ${Math.max(0, free - tokens)}`;
-      const { succeeded, responses } = await this.#client.txn(
-        {
-          if: [compare.modRevision(this.key, '==', kv?.modRevision ?? 0n)],
-          then: [op.put(this.key, moved, { lease: kv?.lease })],
-          else: [op.get(this.key)],
-        },
-        waiting,
-      );
-      if (succeeded) {
-        // The monotonic clock may stop while a machine is suspended, and the wall clock may be set.
-        const passedMs = (): number => Math.max(monotonicMs() - startMs, environment.Date.now() - wallMs);
-        const limitMs = (lastUs - nowUs) / US_PER_MS - CLOCK_STEP_MS;
-        return { waitMs: waitMs - (monotonicMs() - startMs), lateMs: () => passedMs() - limitMs };
-      }
-      askedMs = startMs;
-      [kv] = responses;
-      if (attempt < EAGER_ATTEMPTS) continue;
-      await pause(backoffMs(Math.min(attempt - EAGER_ATTEMPTS, MAX_BACKOFF_ATTEMPT)), waiting.signal);
-      askedMs = monotonicMs();
-      kv = await this.#client.get(this.key, waiting);
-    }
+      // The monotonic clock may stop while a machine is suspended, and the wall clock may be set.
+      const passedMs = (): number => Math.max(monotonicMs() - startMs, environment.Date.now() - wallMs);
+      const limitMs = (lastUs - nowUs) / US_PER_MS - CLOCK_STEP_MS;
+      taken = () => ({ waitMs: waitMs - (monotonicMs() - startMs), lateMs: () => passedMs() - limitMs });
+      return [op.put(this.key, moved, { lease: kv?.lease })];
+    };
+    return (await swapKey(this.#client, this.key, move, waiting)) ? taken?.() : undefined;
   }
 
   /**

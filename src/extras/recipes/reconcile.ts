@@ -1,5 +1,4 @@
 import {
-  after,
   type BytesLike,
   checkDelay,
   checkedLaterAll,
@@ -10,9 +9,9 @@ import {
   checkOptions,
   checkPositiveCount,
   checkSignal,
-  doublingMs,
   idOf,
   invalidInput,
+  pause,
   type SignalOption,
   textOf,
   toBytes,
@@ -37,11 +36,11 @@ import {
 } from '../../locks/index.js';
 import { checkTimeout } from '../../rpc/index.js';
 import { FollowedKeys } from './followed-keys.js';
-import { KeyRuns } from './key-runs.js';
+import { retryDelay } from './handlers.js';
+import { KeyRuns, type RunReport } from './key-runs.js';
 
-/** Delay before the second run of a key in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
+/** Delay before the second run of a key in milliseconds. */
 const RETRY_BASE_MS = 5;
-const RETRY_MAX_MS = 60_000;
 
 /** The argument of the handler of `reconcile`. */
 export interface KeyRun {
@@ -75,20 +74,6 @@ export type KeyHandler<Run extends KeyRun> = (
   run: Run,
   // biome-ignore lint/suspicious/noConfusingVoidType: an async function may return `Again` or nothing
 ) => Promise<Again | void> | Again | void;
-
-/** A report about one run of the handler. */
-export interface RunReport {
-  /** The key as text. */
-  readonly key: string;
-  /** See `KeyRun.attempt`. */
-  readonly attempt: number;
-  /** How long the run has taken, in milliseconds. */
-  readonly durationMs: number;
-  /** What the handler has thrown. Undefined if the run has succeeded. */
-  readonly error: unknown;
-  /** The number of keys that are queued after the run. */
-  readonly queued: number;
-}
 
 /** Keys that belong to the keys of `reconcile`, such as the keys that the handler writes. */
 export interface OwnedKeys {
@@ -252,7 +237,7 @@ async function control(
   fail: (error: unknown) => void,
   held?: Leadership,
 ): Promise<void> {
-  const { concurrency = 1, retryDelayMs = defaultRetryDelayMs, resyncMs, owned, onRun } = options;
+  const { concurrency = 1, retryDelayMs = retryDelay(RETRY_BASE_MS), resyncMs, owned, onRun } = options;
   const stateOf = async (key: Uint8Array): Promise<KeyValue | undefined> => {
     if (owned.length === 0) return main.get(key);
     for (;;) {
@@ -270,7 +255,7 @@ async function control(
     },
     concurrency,
     retryDelayMs,
-    onRun: (end) => onRun?.({ ...end, key: textOf(end.key) }),
+    onRun,
     signal,
     fail,
   });
@@ -299,23 +284,18 @@ async function control(
     return new FollowedKeys(ownedRange, { changed, synced: queueAll });
   };
   const ranges = [main, ...owned.map(follower)];
-  let stopResync = (): void => {};
-  const resyncLater = (): void => {
-    stopResync = after(resyncMs ?? Number.POSITIVE_INFINITY, () => {
-      resyncLater();
-      try {
-        queueAll();
-      } catch (error) {
-        fail(error);
-      }
-    });
+  const resync = async (): Promise<never> => {
+    for (;;) {
+      await pause(resyncMs ?? Number.POSITIVE_INFINITY, signal);
+      signal.throwIfAborted();
+      queueAll();
+    }
   };
-  resyncLater();
   const failUnlessOver = (error: unknown): void => {
     if (!signal.aborted) fail(error);
   };
-  await Promise.all(ranges.map((range) => range.follow(client, signal).catch(failUnlessOver)));
-  stopResync();
+  const tasks = [resync(), ...ranges.map((range) => range.follow(client, signal))];
+  await Promise.all(tasks.map((task) => task.catch(failUnlessOver)));
   await runs.end();
 }
 
@@ -323,10 +303,6 @@ function checkOwner(owner: string, keys: Keys): Uint8Array {
   const key = toBytes(owner, 'ownerOf(key)');
   if (contains(resolveKeys(keys, 'keys'), key)) return key;
   throw invalidInput('ownerOf(key)', 'a key outside `keys`', 'a key of `keys`, or undefined');
-}
-
-function defaultRetryDelayMs(attempt: number): number {
-  return doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, attempt - 1);
 }
 
 function checkLead(value: ReconcileLead, argument: string): void {

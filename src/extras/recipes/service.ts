@@ -10,26 +10,25 @@ import {
   textOf,
   toBytes,
 } from '../../base/index.js';
-import { type CoreKeyspace, checkClient, keyspaceClientOf, prefix } from '../../client/index.js';
+import { type CoreKeyspace, checkClient, type KeyValue, keyspaceClientOf, prefix } from '../../client/index.js';
 import {
   checkSession,
   checkSessionOf,
   RegisteredKey,
   SelfHealingSession,
   type Session,
+  type Waiting,
   type WaitLimit,
   withinLimit,
 } from '../../locks/index.js';
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../../rpc/index.js';
 import { type CachedRange, cachedRangeOf, mirrorOf, RangeFold } from '../ranges/index.js';
+import { storedFields } from './stored-fields.js';
 
 /** How a `ServiceView` chooses endpoints: all in turn, or the endpoint with the fewest picks that are not done. */
 export type Picking = 'round-robin' | 'least-used';
 
-const PICKINGS = { 'round-robin': 'round-robin', 'least-used': 'least-used' } as const satisfies Record<
-  Picking,
-  Picking
->;
+const PICKINGS = { 'round-robin': true, 'least-used': true } as const satisfies Record<Picking, true>;
 
 /** Options of `Service.view`. */
 export interface ViewOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
@@ -119,10 +118,14 @@ export class Service {
     checkSessionOf(this.#client, session, 'Service');
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
-    const close =
-      session instanceof SelfHealingSession
-        ? await registerHealing(session, key, value, options)
-        : await this.#registerPlain(session, key, value, options);
+    let close: () => Promise<void>;
+    if (session instanceof SelfHealingSession) {
+      const registered = await session.registerOwn(key, value, {
+        signal: options.signal,
+        maxWaitMs: options.timeoutMs,
+      });
+      close = () => session.unregisterOwn(registered);
+    } else close = await this.#registerPlain(session, key, value, options);
     let closing: Promise<void> | undefined;
     const closeOnce = (): Promise<void> => {
       closing ??= close().catch((error: unknown) => {
@@ -138,12 +141,7 @@ export class Service {
   async list(options?: CallOptions): Promise<ReadonlyMap<string, ServiceEndpoint>> {
     checkCallOptions(options, 'Service.list');
     const { kvs } = await this.#client.range(prefix(`${this.target}/`), options);
-    const endpoints = new Map<string, ServiceEndpoint>();
-    for (const kv of kvs) {
-      const endpoint = decodeEndpoint(kv.value);
-      if (endpoint !== undefined) endpoints.set(kv.keyText(), endpoint);
-    }
-    return endpoints;
+    return endpointsIn(kvs, 0);
   }
 
   /**
@@ -170,7 +168,7 @@ export class Service {
       const updates: Update[] = [];
       fold.take(message, (bytes, _, kv) => {
         const key = textOf(bytes);
-        const endpoint = kv && decodeEndpoint(kv.value);
+        const endpoint = kv && decodeEndpoint(kv);
         if (endpoint === undefined) {
           if (known.delete(key)) updates.push({ type: 'delete', key });
           return;
@@ -211,23 +209,19 @@ export class Service {
     options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
   ): Promise<() => Promise<void>> {
     const registered = new RegisteredKey(toBytes(key, 'id'), toBytes(value, 'endpoint'));
-    const within = (what: string, limits: CallOptions, action: (limit: WaitLimit) => Promise<unknown>) => {
+    const within = (what: string, limits: CallOptions, action: (waiting: Waiting) => Promise<unknown>) => {
       const { signal, timeoutMs } = keyspaceClientOf(this.#client).leaseClient.withDefaultTimeout(limits);
-      const acting = async (limit: WaitLimit): Promise<void> => {
-        try {
-          await action(limit);
-        } catch (error) {
+      const acting = ({ waiting }: WaitLimit) =>
+        action(waiting).catch((error: unknown) => {
           session.losesWith(error);
           throw error;
-        }
-      };
+        });
       return withinLimit(what, { signal, maxWaitMs: timeoutMs }, session.signal, acting, 'timeoutMs');
     };
-    await within('register', options, ({ waiting }) => registered.put(session, () => true, waiting));
+    await within('register', options, (waiting) => registered.put(session, () => true, waiting));
     return async () => {
       // If the session has ended, etcd deletes the key with the lease.
-      if (session.signal.aborted) return;
-      await within('close', {}, ({ waiting }) => registered.delete(this.#client, waiting));
+      if (!session.signal.aborted) await within('close', {}, (waiting) => registered.delete(this.#client, waiting));
     };
   }
 }
@@ -268,11 +262,7 @@ export class ServiceView implements AsyncDisposable {
     // `size` throws if the view has ended.
     const { revision, size } = this.#cached;
     if (this.#decoded?.revision === revision && this.#decoded.size === size) return this.#decoded.endpoints;
-    const endpoints = new Map<string, ServiceEndpoint>();
-    for (const kv of this.#cached.range()) {
-      const endpoint = decodeEndpoint(kv.value);
-      if (endpoint !== undefined) endpoints.set(kv.keyText().slice(this.#idStart), endpoint);
-    }
+    const endpoints = endpointsIn(this.#cached.range(), this.#idStart);
     this.#decoded = { revision, size, endpoints };
     return endpoints;
   }
@@ -323,16 +313,6 @@ function leastOf(ids: readonly string[], usesOf: (id: string) => number): string
   return least;
 }
 
-async function registerHealing(
-  session: SelfHealingSession,
-  key: string,
-  value: string,
-  { signal, timeoutMs }: Pick<CallOptions, 'signal' | 'timeoutMs'>,
-): Promise<() => Promise<void>> {
-  const registered = await session.registerOwn(key, value, { signal, maxWaitMs: timeoutMs });
-  return () => session.unregisterOwn(registered);
-}
-
 /** The value of `Op` in stored endpoints: Go's `Add`. No other operation is ever stored. */
 const OP_ADD = 0;
 
@@ -358,15 +338,18 @@ function encodeEndpoint(endpoint: ServiceEndpoint): string {
 }
 
 /** Returns undefined if the value is not an endpoint. */
-function decodeEndpoint(value: Uint8Array): ServiceEndpoint | undefined {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(textOf(value));
-  } catch {
-    return undefined;
+function decodeEndpoint(kv: KeyValue): ServiceEndpoint | undefined {
+  const { Addr: address, Metadata: metadata = null } = storedFields(kv);
+  if (typeof address !== 'string') return undefined;
+  return metadata === null ? { address } : { address, metadata };
+}
+
+/** Returns the endpoints by their keys without the first `start` characters. Leaves out values that are not endpoints. */
+function endpointsIn(kvs: readonly KeyValue[], start: number): ReadonlyMap<string, ServiceEndpoint> {
+  const endpoints = new Map<string, ServiceEndpoint>();
+  for (const kv of kvs) {
+    const endpoint = decodeEndpoint(kv);
+    if (endpoint !== undefined) endpoints.set(kv.keyText().slice(start), endpoint);
   }
-  if (typeof parsed !== 'object' || parsed === null || !('Addr' in parsed) || typeof parsed.Addr !== 'string')
-    return undefined;
-  const metadata = 'Metadata' in parsed ? parsed.Metadata : undefined;
-  return metadata === undefined || metadata === null ? { address: parsed.Addr } : { address: parsed.Addr, metadata };
+  return endpoints;
 }

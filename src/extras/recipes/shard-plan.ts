@@ -1,4 +1,5 @@
-import { type KeyValue, parseJsonValue } from '../../client/index.js';
+import type { KeyValue } from '../../client/index.js';
+import { storedFields } from './stored-fields.js';
 
 /** The greatest number of shards. Each worker follows the keys of all of them. */
 export const MAX_COUNT = 4_096;
@@ -78,14 +79,9 @@ export function readShardKeys(name: string, kvs: readonly KeyValue[]): ShardKeys
 }
 
 /** Returns undefined if the value of the key is not that of a worker. */
-function workerOf({ value, lease: leaseId, createRevision }: KeyValue): Worker | undefined {
-  let json: Partial<Record<'count' | 'weight' | 'worker', unknown>>;
-  try {
-    json = Object(parseJsonValue(value));
-  } catch {
-    return undefined;
-  }
-  const { count, weight, worker } = json;
+function workerOf(kv: KeyValue): Worker | undefined {
+  const { lease: leaseId, createRevision } = kv;
+  const { count, weight, worker } = storedFields(kv);
   if (typeof count !== 'number' || typeof weight !== 'number' || typeof worker !== 'string') return undefined;
   const isValid = Number.isInteger(count) && count > 0 && count <= MAX_COUNT && Number.isFinite(weight) && weight > 0;
   return isValid ? { worker, leaseId, weight, count, createRevision } : undefined;

@@ -1,12 +1,4 @@
-import {
-  backoffMs,
-  checkedSignalOf,
-  doublingMs,
-  EtcdError,
-  monotonicMs,
-  pause,
-  untilSoonAfter,
-} from '../../base/index.js';
+import { backoffMs, checkedSignalOf, EtcdError, monotonicMs, pause, untilSoonAfter } from '../../base/index.js';
 import { op, prefix, preparedTxn } from '../../client/index.js';
 import {
   type Held,
@@ -21,6 +13,7 @@ import {
   type Waiting,
 } from '../../locks/index.js';
 import { type CachedRange, cachedRangeOf } from '../ranges/index.js';
+import { ignoreLoss, RETRY_MAX_MS, retryDelay } from './handlers.js';
 import {
   freeShardsFor,
   quotasOf,
@@ -36,11 +29,8 @@ import {
 const MAX_TAKING = 16;
 /** The step from which the limit of the random delay between two attempts to take a shard stays the same: 200 ms. */
 const MAX_BACKOFF_STEP = 2;
-/**
- * Delay before the second run of a handler in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`.
- */
-const RETRY_BASE_MS = 1_000;
-const RETRY_MAX_MS = 60_000;
+/** Returns the delay before the next run of a handler in milliseconds. */
+const retryDelayMs = retryDelay(1_000);
 
 /** A shard that this process owns. */
 export interface Shard {
@@ -80,6 +70,7 @@ export class ShardWorker {
   readonly #failed = new AbortController();
   /** Aborts when the worker must end all handlers: when `#failed` or `stop` aborts, or when the session ends. */
   readonly #ending: AbortSignal;
+  readonly #waiting: Waiting;
   readonly #owned = new Map<number, OwnShard>();
   readonly #taking = new Set<number>();
   /** The work on each shard, from the attempt to take it until it is released. None of these promises rejects. */
@@ -99,6 +90,7 @@ export class ShardWorker {
     this.#session = session;
     this.#settings = settings;
     this.#ending = session.signalWith(settings.stop, this.#failed.signal);
+    this.#waiting = { signal: this.#ending };
   }
 
   /**
@@ -121,10 +113,6 @@ export class ShardWorker {
     if (this.#joinedAt > 0n) leaveQueue(client, key, this.#joinedAt, this.#session).catch(() => {});
     while (this.#tasks.size > 0) await Promise.all(this.#tasks);
     if (this.#fatal !== undefined) throw this.#fatal;
-  }
-
-  get #waiting(): Waiting {
-    return { signal: this.#ending };
   }
 
   /**
@@ -287,16 +275,11 @@ export class ShardWorker {
           return this.#failed.abort(thrown);
         }
         if (monotonicMs() - startedAt > RETRY_MAX_MS) failures = 0;
-        await pause(doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, failures), signal);
         failures += 1;
+        await pause(retryDelayMs(failures), signal);
       }
     }
   }
-}
-
-/** Returns undefined if another client has deleted the queue key. @throws every other error. */
-function ignoreLoss(error: unknown): undefined {
-  if (!(error instanceof EtcdError) || error.reason !== 'LockLost') throw error;
 }
 
 function differentCount(count: number, older: number): EtcdError {

@@ -31,6 +31,7 @@ import {
   resolveKeys,
 } from '../../client/index.js';
 import { WAIT_OPTIONS, type Waiting, type WaitOptions, waitLimit } from '../../locks/index.js';
+import { txnConflict } from '../keys/index.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
 /**
@@ -126,15 +127,20 @@ export async function stm<T>(
   try {
     for (let attempt = 1; ; attempt += 1) {
       limit.signal.throwIfAborted();
-      const run = await runOnce(tx, apply, retryWrites);
-      if (run.done) return run.result;
-      if (attempt === maxAttempts) {
-        const problem = `other clients changed keys of the transaction during each of its attempts (maxAttempts = ${maxAttempts})`;
-        const context = { code: 'Aborted', reason: 'TxnConflict', outcome: 'rejected' } as const;
-        throw new EtcdError(`${problem}; nothing was written`, context);
+      // The transaction for the next run, with the values that a failed commit has read.
+      let next: StmTransaction | undefined;
+      try {
+        const result = await apply(tx);
+        next = await tx.commit(retryWrites);
+        if (next === undefined) return result;
+      } catch (error) {
+        // If the revision of the snapshot was compacted during the run, the transaction runs again with a new snapshot.
+        if (!(error instanceof EtcdError && error.reason === 'Compacted')) throw error;
       }
+      if (attempt === maxAttempts)
+        throw txnConflict('keys of the transaction during each of its attempts', maxAttempts);
       await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ATTEMPT)), limit.signal);
-      tx = run.next ?? new StmTransaction(client, isolation, limit.waiting);
+      tx = next ?? new StmTransaction(client, isolation, limit.waiting);
     }
   } catch (error) {
     if (!limit.signal.aborted || !(error instanceof EtcdError)) throw error;
@@ -143,27 +149,6 @@ export async function stm<T>(
     throw limit.endedBy(error);
   } finally {
     limit.dispose();
-  }
-}
-
-type Run<T> =
-  | { readonly done: true; readonly result: T }
-  /** A conflict. `next` is the transaction for the next run, with the values that the failed commit has read. */
-  | { readonly done: false; readonly next: StmTransaction | undefined };
-
-async function runOnce<T>(
-  tx: StmTransaction,
-  apply: (tx: StmTransaction) => Promise<T> | T,
-  retryWrites: boolean | undefined,
-): Promise<Run<T>> {
-  try {
-    const result = await apply(tx);
-    const next = await tx.commit(retryWrites);
-    return next === undefined ? { done: true, result } : { done: false, next };
-  } catch (error) {
-    // The revision of the snapshot was compacted during the run, so the transaction must run again with a new snapshot.
-    if (error instanceof EtcdError && error.reason === 'Compacted') return { done: false, next: undefined };
-    throw error;
   }
 }
 
@@ -255,7 +240,8 @@ export class StmTransaction {
   async range(keys: Keys): Promise<Pick<RangeResult, 'kvs' | 'count'>> {
     const own = ownKeys(keys);
     const range = resolveKeys(own, 'keys');
-    const { kvs } = await this.#readRange(own, `${idOf(range.key)} ${idOf(range.rangeEnd)}`);
+    const id = `${idOf(range.key)} ${idOf(range.rangeEnd)}`;
+    const { kvs } = await this.#once(this.#ranges, id, () => this.#fetch(own));
     const writes = [...this.#writes.values()].filter(({ key }) => contains(range, key));
     const unwritten = kvs.filter((kv) => !this.#writes.has(idOf(kv.key)));
     const merged = [...unwritten, ...writes.map(asWritten).filter((kv) => kv !== undefined)];
@@ -345,30 +331,22 @@ export class StmTransaction {
     return conditions;
   }
 
-  async #read(key: Uint8Array): Promise<Read> {
+  #read(key: Uint8Array): Promise<Read> {
     const id = idOf(key);
-    const known = this.#reads.get(id);
-    if (known !== undefined && this.#isolation.readsUnchanged) return known;
     const prefetched = this.#prefetched.get(id);
-    const read =
-      prefetched !== undefined && this.#isolation.readsUnchanged
-        ? prefetched
-        : { key, kv: (await this.#fetch(key)).kvs[0] };
-    // If `apply` reads a key twice at the same time, both reads return the result that arrives first.
-    const first = this.#reads.get(id);
-    if (first !== undefined && this.#isolation.readsUnchanged) return first;
-    this.#reads.set(id, read);
-    return read;
+    return this.#once(this.#reads, id, async () => prefetched ?? { key, kv: (await this.#fetch(key)).kvs[0] });
   }
 
-  async #readRange(keys: Keys, id: string): Promise<RangeRead> {
-    const known = this.#ranges.get(id);
-    if (known !== undefined && this.#isolation.readsUnchanged) return known;
-    const read = await this.#fetch(keys);
-    const first = this.#ranges.get(id);
-    if (first !== undefined && this.#isolation.readsUnchanged) return first;
-    this.#ranges.set(id, read);
-    return read;
+  /** Returns the first result of this read, if the isolation level requires that all reads of a key return the same. */
+  async #once<Result>(results: Map<string, Result>, id: string, read: () => Promise<Result>): Promise<Result> {
+    const known = (): Result | undefined => (this.#isolation.readsUnchanged ? results.get(id) : undefined);
+    const before = known();
+    if (before !== undefined) return before;
+    const result = await read();
+    // If `apply` reads a key twice at the same time, both reads return the result that arrives first.
+    const first = known() ?? result;
+    results.set(id, first);
+    return first;
   }
 
   /** Reads the keys at the revision of the first read if all reads must see the same revision. */

@@ -5,7 +5,6 @@ import {
   checkOptions,
   checkPositiveCount,
   checkSignal,
-  doublingMs,
   environment,
   onAbort,
   randomId,
@@ -24,14 +23,14 @@ import {
   type Session,
   type SessionOptions,
   sessionAfterSession,
-  untilAnswered,
   untilSpace,
   type WaitOptions,
   withinLimit,
 } from '../../locks/index.js';
 import { type CallOptions, checkCallOptions, deadlineIn, internally, TIME_LIMITS } from '../../rpc/index.js';
 import { retriedTxn } from '../writes/index.js';
-import { checkId, IdLease, ignoreLoss, type Job, type JobState, parseState, stateText } from './job.js';
+import { ignoreLoss, retryDelay } from './handlers.js';
+import { checkId, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, jobIdOf, keysOf, moveState } from './job-source.js';
 import { checkPriority } from './queue.js';
 
@@ -39,9 +38,8 @@ const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
 /** Default number of seconds for which the queue remembers the ID of a completed or discarded job. */
 const DEFAULT_ID_TTL_S = 3_600;
-/** Delay before the second try of a job in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
+/** Delay before the second try of a job in milliseconds. */
 const RETRY_BASE_MS = 1_000;
-const RETRY_MAX_MS = 60_000;
 /** The folders that a queue reads as a whole. */
 const FOLDERS = ['todo', 'held', 'dead'];
 
@@ -167,7 +165,7 @@ export class WorkQueue {
     checkOptions(options, WORK_QUEUE_OPTIONS, 'WorkQueue');
     const {
       maxAttempts = DEFAULT_MAX_ATTEMPTS,
-      retryDelayMs = (attempt: number) => doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, attempt - 1),
+      retryDelayMs = retryDelay(RETRY_BASE_MS),
       idTtl = DEFAULT_ID_TTL_S,
     } = options;
     this.#idLease = new IdLease(client, idTtl);
@@ -207,7 +205,7 @@ export class WorkQueue {
       then: [op.put(keys.job, bytes), op.put(todo, stateText(state))],
     };
     const { signal, timeoutMs } = options;
-    const { succeeded } = await retriedTxn(keyspaceClientOf(this.#client).core, txn, { signal, timeoutMs });
+    const { succeeded } = await retriedTxn(this.#client, txn, { signal, timeoutMs });
     return { id, added: succeeded };
   }
 
@@ -359,19 +357,12 @@ export class WorkQueue {
     const keys = keysOf(this.name, checkId(id));
     const { signal, timeoutMs = keyspaceClientOf(this.#client).rpc.settings.timeoutMs } = options;
     const deadline = deadlineIn(options, timeoutMs);
-    const [limits, wait] = [internally(options, { deadline }), internally({ signal }, { deadline })];
+    const limits = internally(options, { deadline });
     const kv = await this.#client.get(keys.dead, limits);
     if (kv === undefined) return false;
     if (!parseState(kv).keepsId) return moveState(this.#client, kv, [op.delete(keys.job)], limits);
     return this.#idLease.withLease(
-      (grant) =>
-        withinLimit(
-          'WorkQueue.discard',
-          { ...wait, maxWaitMs: timeoutMs },
-          undefined,
-          ({ waiting }) => untilAnswered(waiting, grant),
-          'timeoutMs',
-        ),
+      (grant) => grant('WorkQueue.discard', { signal, timeoutMs, deadline }),
       (lease) => moveState(this.#client, kv, [op.delete(keys.job), op.put(keys.done, '', { lease })], limits),
     );
   }

@@ -13,7 +13,9 @@ import {
 } from '../../base/index.js';
 import {
   type Conditions,
+  type CoreKeyspace,
   type GuardedKeyspace,
+  keyspaceClientOf,
   Moment,
   mismatch,
   type Op,
@@ -56,11 +58,6 @@ interface Unsettled {
   readonly since: Moment;
 }
 
-interface LeasedGuards {
-  readonly id: Promise<bigint>;
-  readonly guards: Guards;
-}
-
 /** The lease of the guards of a client and its namespaces, and the guards of each keyspace. */
 class GuardLease {
   readonly #rpc: Rpc;
@@ -82,8 +79,8 @@ class GuardLease {
     });
   }
 
-  /** Returns the guards of the keyspace. At least half of the TTL of their lease is left. */
-  async guardsOf({ transport, prefix, settings, guardPrefix }: GuardedKeyspace): Promise<LeasedGuards> {
+  /** Returns the guards of the keyspace, with the ID of their lease. At least half of the TTL of the lease is left. */
+  async guardsOf({ transport, prefix, settings, guardPrefix }: GuardedKeyspace): Promise<[Guards, Promise<bigint>]> {
     if (this.#closing) throw clientClosed('not-sent');
     const now = new Moment();
     if (this.#current === undefined || now.since(this.#current.since) >= USABLE_MS) {
@@ -95,11 +92,9 @@ class GuardLease {
     const { id, guards } = this.#current;
     const lease = await id;
     const key = idOf(prefix);
-    const known = guards.get(key);
-    if (known !== undefined) return { id, guards: known };
-    const made = new Guards(new Rpc(transport, settings), lease, guardPrefix, true);
-    guards.set(key, made);
-    return { id, guards: made };
+    const own = guards.get(key) ?? new Guards(new Rpc(transport, settings), lease, guardPrefix, true);
+    guards.set(key, own);
+    return [own, id];
   }
 
   /** Makes the next write use another lease, because this one has ended or was not granted. */
@@ -151,11 +146,8 @@ class GuardLease {
 const leases = new WeakMap<object, GuardLease>();
 
 function leaseOf(keyspace: GuardedKeyspace): GuardLease {
-  let lease = leases.get(keyspace.closers);
-  if (lease === undefined) {
-    lease = new GuardLease(keyspace);
-    leases.set(keyspace.closers, lease);
-  }
+  const lease = leases.get(keyspace.closers) ?? new GuardLease(keyspace);
+  leases.set(keyspace.closers, lease);
   return lease;
 }
 
@@ -189,10 +181,11 @@ export function retriedTxn<
   const Then extends readonly Op[] = [],
   const Else extends readonly Op[] = [],
 >(
-  core: GuardedKeyspace,
+  client: CoreKeyspace,
   txn: Txn<If, Then, Else>,
   options?: CallOptions,
 ): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+  const { core } = keyspaceClientOf(client);
   return runTxn(new Rpc(retriedWrites(core), core.settings), core.maxTxnOps, txn, options);
 }
 
@@ -264,7 +257,7 @@ async function applied(
   const failures = new Map<string, EtcdError>();
   let outcome: Outcome = 'not-sent';
   for (let endedLeases = 0; ; ) {
-    const { id, guards } = await beforeSending(call, lease.guardsOf(keyspace), failures).catch((error: unknown) => {
+    const [guards, id] = await beforeSending(call, lease.guardsOf(keyspace), failures).catch((error: unknown) => {
       throw error instanceof EtcdError ? amended(error, { outcome }) : error;
     });
     const write = guards.begin({ request, resultOf: responseIn });
@@ -276,7 +269,9 @@ async function applied(
         lease.settleLater(write);
         throw error;
       }
-      done = await settled(write, call, options);
+      // Makes sure that the server does not apply the write later, if there is time left.
+      const isLate = write.mayBeApplied && (signal?.aborted || monotonicMs() >= deadline);
+      done = isLate ? undefined : await write.settle(options).catch(() => undefined);
       if (done === undefined) {
         const { isOpen, mayBeApplied, hasLeaseEnded } = write;
         if (hasLeaseEnded) lease.forget(id);
@@ -328,19 +323,6 @@ async function checkCluster(
   } catch (error) {
     if (error instanceof EtcdError && error.reason === 'ClusterChanged') throw amended(error, { outcome });
   }
-}
-
-/**
- * Makes sure that the server does not apply the write later, if there is time left. Returns the write if the server has
- * applied it, and undefined if the server has not, or if the outcome is still unknown.
- */
-async function settled(
-  write: GuardedWrite<unknown>,
-  { signal, deadline }: UnaryCall<unknown, unknown>,
-  options: CallOptions,
-): Promise<Applied<unknown> | undefined> {
-  if (write.mayBeApplied && (signal?.aborted || monotonicMs() >= deadline)) return undefined;
-  return write.settle(options).catch(() => undefined);
 }
 
 function mayStillApply(error: EtcdError): EtcdError {

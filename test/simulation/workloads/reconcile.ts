@@ -1,13 +1,8 @@
 import { prefix } from '../../../src/client/kv/keys.js';
 import { compare, op } from '../../../src/client/kv/txn.js';
 import type { Client } from '../../../src/extras/full/client.js';
-import {
-  type Again,
-  type KeyRun,
-  type LeaderKeyRun,
-  type RunReport,
-  reconcile,
-} from '../../../src/extras/recipes/reconcile.js';
+import type { RunReport } from '../../../src/extras/recipes/key-runs.js';
+import { type Again, type KeyRun, type LeaderKeyRun, reconcile } from '../../../src/extras/recipes/reconcile.js';
 import type { WriteOptions } from '../../../src/rpc/rpc.js';
 import type { ProcessPlan } from '../plan.js';
 import { stateAt } from '../states.js';

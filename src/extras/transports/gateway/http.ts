@@ -38,7 +38,7 @@ export interface HttpOptions {
 }
 
 /** The properties of an RPC method that the client needs to read a response. */
-export type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
+type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
 
 /**
  * The client accepts at most this many characters of JSON for each byte that a message may have. Base64 makes keys and
@@ -140,10 +140,8 @@ export class GatewayHttp {
       text += chunk;
       this.#checkLength(text.length, maxBytes, method);
     }
-    let json: unknown;
-    try {
-      json = JSON.parse(text);
-    } catch {
+    const json = jsonIn(text);
+    if (json === undefined) {
       // When a proxy loses its connection to etcd, it may end the truncated response as if the response were complete.
       if (text.startsWith('{')) throw this.connectionLost(method, 'the response ends early');
       throw this.#malformed(method, 'the response is not JSON');
@@ -180,10 +178,8 @@ export class GatewayHttp {
   }
 
   #streamMessage<T>(line: string, method: ResponseMethod<T>, maxBytes: number, place?: 'last'): T {
-    let json: unknown;
-    try {
-      json = JSON.parse(line);
-    } catch {
+    const json = jsonIn(line);
+    if (json === undefined) {
       // Either a proxy lost its connection to etcd and ended the response in the middle of a line, or the proxy sent
       // its own page, such as an error page.
       const isCut = place === 'last' && line.startsWith('{');
@@ -318,6 +314,15 @@ function schemaOf({ path }: { readonly path: string }): Pick<AnyMethod, 'request
   return methodByPath.get(path) as AnyMethod;
 }
 
+/** Returns the JSON value of a text. Returns undefined if the text is not JSON. */
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whether this JSON may be etcd's response to this method. */
 function mayBeFromEtcd(json: unknown, method: { readonly path: string }): boolean {
   if (!isJsonObject(json)) return false;
@@ -359,12 +364,8 @@ const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
  * must be a proxy, and the client treats the 404 as a temporary failure.
  */
 function errorFromResponse(status: number, text: string, call: ErrorContext, isKnown: boolean): EtcdError {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    // The text is the page of a proxy, or of a server without a gateway.
-  }
+  // Undefined if the text is the page of a proxy, or of a server without a gateway.
+  const json = jsonIn(text);
   // A browser reports a redirection as status 0.
   const response = status === 0 ? 'a redirection' : `HTTP ${status}`;
   const fromProxy = connectionLost(`got ${response}, which does not come from etcd's gateway`, call);

@@ -25,7 +25,7 @@ import {
   type Transport,
   type UnaryCall,
 } from '../../../wire/index.js';
-import type { GatewayHttp, ResponseMethod } from './http.js';
+import type { GatewayHttp } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
 
 /** How the transport treats requests if the runtime may resend them. */
@@ -39,16 +39,6 @@ interface StreamLimits {
   /** Maximum time without a message on a watch, in milliseconds. */
   readonly silenceMs: number;
 }
-
-/**
- * Sends a request message with every field set, and reads the response, within the deadline of one call. Calls
- * `onSent` just before it sends the request, because from then on the server may receive the request.
- */
-type SendMessage = <Response>(
-  method: ResponseMethod<Response>,
-  message: unknown,
-  onSent?: () => void,
-) => Promise<Response>;
 
 /** Maximum number of watches that a stream creates at once. Browsers open at most six connections to one server. */
 const CREATIONS_AT_ONCE = 6;
@@ -87,32 +77,26 @@ export class GatewayTransport implements Transport {
     };
     if (this.#closed) throw clientClosed('not-sent', method.path);
     if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
-    const offAbort =
-      signal === undefined ? () => {} : onAbort(signal, () => end(canceled(signal, outcome, method.path)));
+    const offAbort = onAbort(signal, () => end(canceled(signal as AbortSignal, outcome, method.path)));
     const stopTimer = at(call.deadline, () => end(timedOut('call', call.timeoutMs, outcome, method.path)));
     this.#open.add(end);
-    const onSent = (): void => {
-      call.observer?.sent?.();
-      outcome = 'unknown';
-    };
-    const send: SendMessage = async (asked, message, beforeSending) => {
-      const body = this.#http.body(asked, message);
-      beforeSending?.();
-      ended.signal.throwIfAborted();
-      const response = this.#http
-        .post(asked, body, metadata, ended.signal)
-        .then((head) => this.#http.unaryResponse(head, asked, this.#limits.maxReceiveBytes));
-      // A `fetch` that the caller passes may ignore signals. `orAborted` drops a response that arrives after the abort.
-      return orAborted(response, ended.signal);
-    };
+    let mayArriveTwice = false;
     try {
       const message = this.#http.message(method, call.request);
       // Without this check, the error of `fetch` would show the value, which may be a token.
       checkMetadata(metadata, method.path);
-      if (this.#repeatPolicy === undefined) return await send(method, message, onSent);
-      return await this.#sendRepeatable(this.#repeatPolicy, call, message, send, onSent);
+      mayArriveTwice = this.#mayArriveTwice(method, message);
+      const body = this.#http.body(method, message);
+      call.observer?.sent?.();
+      outcome = 'unknown';
+      ended.signal.throwIfAborted();
+      const response = this.#http
+        .post(method, body, metadata, ended.signal)
+        .then((head) => this.#http.unaryResponse(head, method, this.#limits.maxReceiveBytes));
+      // A `fetch` that the caller passes may ignore signals. `orAborted` drops a response that arrives after the abort.
+      return await orAborted(response, ended.signal);
     } catch (error) {
-      throw endedBy ?? error;
+      throw endedBy ?? (mayArriveTwice ? withUnknownOutcome(error) : error);
     } finally {
       offAbort();
       stopTimer();
@@ -120,26 +104,18 @@ export class GatewayTransport implements Transport {
     }
   }
 
-  /** Makes a call on a runtime that may resend its requests. */
-  async #sendRepeatable<Request, Response>(
-    { allowHarmful }: RepeatPolicy,
-    { method }: UnaryCall<Request, Response>,
-    message: unknown,
-    send: SendMessage,
-    onSent: () => void,
-  ): Promise<Response> {
-    switch (repeatEffectOf(method, message)) {
-      case 'harmless':
-        return send(method, message, onSent);
-      case 'guarded':
-        if (!method.repeatable && !allowHarmful) throw this.#http.unsupported(method, UNGUARDED);
-        break;
-      case 'harmful':
-        if (!allowHarmful) throw this.#http.unsupported(method, harmfulProblem(method));
-    }
-    return send(method, message, onSent).catch((error: unknown) => {
-      throw withUnknownOutcome(error);
-    });
+  /**
+   * Returns whether the runtime may resend the request, and the copy is not harmless.
+   *
+   * @throws EtcdError with reason `NotInGateway` if the copy would take effect again, unless the caller allows this.
+   */
+  #mayArriveTwice(method: Method<unknown, unknown>, message: unknown): boolean {
+    if (this.#repeatPolicy === undefined) return false;
+    const effect = repeatEffectOf(method, message);
+    const isAllowed = this.#repeatPolicy.allowHarmful;
+    if (effect === 'guarded' && !method.repeatable && !isAllowed) throw this.#http.unsupported(method, UNGUARDED);
+    if (effect === 'harmful' && !isAllowed) throw this.#http.unsupported(method, harmfulProblem(method));
+    return effect !== 'harmless';
   }
 
   stream<Request, Response>(
@@ -201,7 +177,6 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #watches = new Map<bigint, AbortController>();
   /** For each chain of creations of watches that run one after another, a promise that settles after the last one. */
   readonly #creating: Promise<unknown>[] = Array.from({ length: CREATIONS_AT_ONCE }, () => Promise.resolve());
-  #nextChain = 0;
   #resumed: Promise<void> | undefined;
   #resume: () => void = () => {};
   #halfClosed = false;
@@ -270,21 +245,20 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
         // The watch IDs that a server assigns are unique only within one request. Each watch has its own request here,
         // so the client chooses the ID.
         const watchId = requestUnion.value.watchId || this.#freeWatchId();
-        const create = { requestUnion: { case: 'createRequest', value: { ...requestUnion.value, watchId } } } as const;
-        const body = this.#body(methods.watch.watch, create);
+        const message = { requestUnion: { case: 'createRequest', value: { ...requestUnion.value, watchId } } } as const;
+        const body = this.#body(methods.watch.watch, message);
         const request = this.#newRequest();
         this.#watches.set(watchId, request);
-        const chain = this.#nextChain;
-        this.#nextChain = (chain + 1) % CREATIONS_AT_ONCE;
-        this.#creating[chain] = (this.#creating[chain] as Promise<unknown>).then(
-          () =>
-            new Promise<void>((created) => {
-              void this.#request(body, request, created).finally(() => {
-                if (this.#watches.get(watchId) === request) this.#watches.delete(watchId);
-                created();
-              });
-            }),
-        );
+        const create = (): Promise<void> =>
+          new Promise((created) => {
+            void this.#request(body, request, created).finally(() => {
+              if (this.#watches.get(watchId) === request) this.#watches.delete(watchId);
+              created();
+            });
+          });
+        // The chains take turns.
+        const earlier = this.#creating.shift() as Promise<unknown>;
+        this.#creating.push(earlier.then(create));
         return;
       }
       case 'cancelRequest': {
