@@ -109,13 +109,19 @@ describe('`lead`', () => {
     expect(await lead(etcd, 'x', 'x', () => 1, { signal: AbortSignal.abort() })).toBeUndefined();
   });
 
-  test('rejects with ClientClosed when the client is closed, and with InvalidInput for wrong arguments', async () => {
+  test('resolves with undefined when the client closes, and rejects with ClientClosed afterwards', async () => {
     const etcd = openClient();
     const closed = lead(etcd, unique('election'), 'x', async (term) => {
       void etcd.close();
       await aborted(term);
+      return 1;
     });
-    expect(await errorOf(closed)).toMatchObject({ reason: 'ClientClosed' });
+    expect(await closed).toBeUndefined();
+    expect(await errorOf(lead(etcd, 'x', 'x', () => 1))).toMatchObject({ reason: 'ClientClosed' });
+  });
+
+  test('rejects with InvalidInput for wrong arguments', async () => {
+    const etcd = openClient();
     const wrong = [
       lead(etcd, '', 'x', () => 1),
       lead(etcd, 'x', 1 as never, () => 1),
