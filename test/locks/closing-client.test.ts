@@ -38,7 +38,7 @@ function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
   return { opened, open };
 }
 
-describe.each(Object.entries(HOLDING))('`close` while an action runs under the lock of %s', (_, holding) => {
+describe.each(Object.entries(HOLDING))('`close` while an action runs under the lock of %s (S46)', (_, holding) => {
   test.each(['client', 'namespace'])(
     'waits until the action has returned, and then frees the lock (%s)',
     async (what) => {
