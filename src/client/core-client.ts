@@ -7,10 +7,12 @@ import {
   INSPECT,
   type InspectArguments,
   inspected,
+  invalidInput,
   iterate,
   KEYS_HINTS,
   once,
   settledWithin,
+  show,
 } from '../base/index.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import {
@@ -22,7 +24,7 @@ import {
   type WriteOptions,
   withHeader,
 } from '../rpc/index.js';
-import type { Closer, CoreKeyspace, KeyspaceCore } from './keyspace.js';
+import type { CloseOptions, Closer, CoreKeyspace, KeyspaceCore } from './keyspace.js';
 import type { KeyValue } from './kv/key-value.js';
 import { checkKey, type Keys, resolveKeys, singleKey } from './kv/keys.js';
 import {
@@ -81,10 +83,9 @@ const CORE_CLIENT_HINTS = {
   allowEndpoint: ONLY_FULL,
 } as const;
 
-/**
- * Maximum time, in milliseconds, that `close` waits for the closers, which for example revoke the leases of sessions.
- */
-const CLOSERS_TIMEOUT_MS = 2_000;
+const CLOSE_OPTIONS = { drainMs: checkDrainMs } as const;
+/** Default of `drainMs`. */
+const DRAIN_MS = 2_000;
 
 /**
  * A client of one etcd cluster for keys, watches and leases. The functions and classes of `etcdwire/concurrency` accept
@@ -114,7 +115,7 @@ export class CoreClient implements CoreKeyspace {
   readonly #scanner: Scanner;
   /** The closers of this keyspace. The closers of a client and all its namespaces are in `core.closers`. */
   readonly #closers = new Set<Closer>();
-  readonly #close = once(() => this.#end());
+  readonly #close = once((drainMs: number) => this.#end(drainMs));
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
   constructor(options?: CoreClientOptions | Embedded<CoreClientOptions>);
@@ -247,12 +248,21 @@ export class CoreClient implements CoreKeyspace {
   }
 
   /**
-   * Ends all calls, keepalives and sessions of the client and its namespaces with reason `ClientClosed`, ends their
-   * watches, and closes the connections. Sessions revoke their leases, which frees their locks at once. If a server
-   * does not answer, waits for 2 s at most.
+   * Closes the client and its namespaces. From now on, the client refuses new calls with reason `ClientClosed`, and ends
+   * all watches. The signals of sessions and locks abort, and `lead`, `work` and similar functions end as if their own
+   * signal had aborted. Then waits, at most `drainMs`, until calls in flight have ended, these functions have returned
+   * and all locks are released, and closes the connections.
+   *
+   * A session revokes its lease, which frees its locks at once, only if it holds no lock any longer. The other leases
+   * expire, so that no other client gets a lock while an action of this program still runs. A second call returns the
+   * promise of the first.
+   *
+   * @example
+   * process.once('SIGTERM', () => void etcd.close({ drainMs: 10_000 }));
    */
-  close(): Promise<void> {
-    return this.#close();
+  async close(options: CloseOptions = {}): Promise<void> {
+    checkOptions(options, CLOSE_OPTIONS, 'close');
+    return this.#close(options.drainMs ?? DRAIN_MS);
   }
 
   /** Same as `close`. */
@@ -264,21 +274,27 @@ export class CoreClient implements CoreKeyspace {
     return this.core.prefix.length > 0;
   }
 
-  async #end(): Promise<void> {
-    const { closers, renewals, watchStream } = this.core;
-    const done = closeAll(this.#isNamespace ? this.#closers : closers);
+  async #end(drainMs: number): Promise<void> {
+    const { closers, renewals, watchStream, channel, beginClosing, abortClosed, transport } = this.core;
     if (this.#isNamespace) {
-      this.leaseClient.close();
+      const done = closeAll(this.#closers);
       this.watches.close();
-    } else {
-      renewals?.close();
-      watchStream?.close();
+      await settledWithin(drainMs, done);
+      return this.leaseClient.close();
     }
-    await settledWithin(CLOSERS_TIMEOUT_MS, done);
-    if (this.#isNamespace) return;
-    this.core.abortClosed();
-    await this.core.transport.close();
+    beginClosing();
+    const done = closeAll(closers);
+    watchStream?.close();
+    await settledWithin(drainMs, Promise.all([done, channel.idle()]));
+    renewals?.close();
+    abortClosed();
+    await transport.close();
   }
+}
+
+function checkDrainMs(drainMs: number, argument: string): void {
+  if (typeof drainMs !== 'number' || !(drainMs >= 0))
+    throw invalidInput(argument, show(drainMs), 'a number of milliseconds, 0 or more');
 }
 
 function coreOf(options: CoreClientOptions | Embedded<CoreClientOptions>): KeyspaceCore {

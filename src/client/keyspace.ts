@@ -42,11 +42,23 @@ export interface CoreKeyspace extends KV, AsyncDisposable {
   namespace(prefix: BytesLike): CoreKeyspace;
 
   /**
-   * Ends the keepalives and sessions of this keyspace with reason `ClientClosed`, and ends its watches. Sessions revoke
-   * their leases, so their locks become free at once. Waits at most 2 s for a server that does not answer. Closing a
-   * namespace leaves the client open.
+   * Ends the sessions, watches and keepalives of this keyspace with reason `ClientClosed`, after the functions that hold
+   * a lock have ended. First, the signals of sessions and locks abort, and `lead`, `work` and similar functions end as if
+   * their own signal had aborted. Then waits, at most `drainMs`, until these functions have returned and all locks are
+   * released. A session revokes its lease, which frees its locks at once, only if it holds no lock any longer. The other
+   * leases expire, so that no other client gets a lock while an action still runs. Closing a namespace leaves the client
+   * open.
    */
-  close(): Promise<void>;
+  close(options?: CloseOptions): Promise<void>;
+}
+
+/** Options of `close` of a client or a namespace. */
+export interface CloseOptions {
+  /**
+   * Maximum time in milliseconds that `close` waits for calls in flight, for the actions of `withLock`, `lead` and
+   * similar functions, for the release of locks, and for the revocation of leases. Default 2,000.
+   */
+  readonly drainMs?: number | undefined;
 }
 
 /** The parts of a keyspace that its guards use. */
@@ -62,6 +74,8 @@ export interface GuardedKeyspace {
 /** The parts of a client. A namespace of the client shares every field except `transport` and `prefix`. */
 export interface KeyspaceCore extends GuardedKeyspace {
   readonly channel: Channel;
+  /** Makes `settings.isClosing` return true. */
+  readonly beginClosing: () => void;
   /** Aborts `settings.closed`. */
   readonly abortClosed: () => void;
   /** Returns the endpoints of the options, or the endpoints of the latest call of `setEndpoints`. */

@@ -229,7 +229,8 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
   let transport: Transport = withInterceptors(withDiagnostics(channel), interceptors);
   if (credentials !== undefined) transport = new AuthenticatedTransport(transport, credentials);
 
-  const closing = new AbortController();
+  const closed = new AbortController();
+  let isClosing = false;
   return {
     channel,
     transport,
@@ -237,13 +238,17 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
       timeoutMs,
       renewsTokens: credentials !== undefined && !('token' in credentials),
       rotatesSecrets: typeof auth === 'function',
-      closed: closing.signal,
+      closed: closed.signal,
+      isClosing: () => isClosing,
       events,
       callSites,
       cluster: channel.cluster,
       maxStreams: () => channel.maxStreams,
     },
-    abortClosed: () => closing.abort(),
+    beginClosing: () => {
+      isClosing = true;
+    },
+    abortClosed: () => closed.abort(),
     configured: () => endpoints,
     setEndpoints: (urls) => {
       const list = parseEndpoints(urls, scheme);

@@ -24,6 +24,11 @@ export class Ending {
     this.#controller.abort(error);
   };
 
+  /** Ends the call, as if `stop` had aborted. */
+  stop(reason: unknown): void {
+    this.#controller.abort(reason);
+  }
+
   /** Stops following `stop`. The call must call this function when it ends. */
   close(): void {
     this.#offStop();

@@ -52,8 +52,9 @@ export function hold<T extends Held, Own extends HeldKey>(
 ): T {
   const held = new type(session, name, own, leaveLocalQueue);
   const lost = held.lostBy();
-  if (lost !== undefined) throw lost;
-  return held;
+  if (lost === undefined) return held;
+  session.vacate(held);
+  throw lost;
 }
 
 /**
@@ -111,6 +112,7 @@ export class Held implements AsyncDisposable {
     this.token = own.createRevision;
     this.session = session;
     this.#leaveLocalQueue = leaveLocalQueue;
+    session.occupy(this);
     const sessionLost = (): void => void this.#end(() => session.signal.reason);
     this.#offSessionLost = onAbort(session.signal, sessionLost);
     this.#stopWatching = watchOwnKey(
@@ -239,6 +241,7 @@ export class Held implements AsyncDisposable {
     const { timeoutMs = RELEASE_TIMEOUT_MS } = options;
     checkTimeout(timeoutMs, 'timeoutMs');
     const deleted = this.#end(lockReleased);
+    void deleted.then(() => this.session.vacate(this));
     this.#onRelease();
     const released = await settledWithin(timeoutMs, deleted);
     if (!released) throw timedOut('release', timeoutMs, 'unknown');
@@ -246,7 +249,7 @@ export class Held implements AsyncDisposable {
 
   /** @internal Ends the hold like `release`, but keeps the key, which the caller deletes in a separate transaction. */
   endKeepingKey(): void {
-    void this.#end(lockReleased, async () => {});
+    void this.#end(lockReleased, async () => this.session.vacate(this));
   }
 
   /** Same as `release`. */
@@ -263,8 +266,10 @@ export class Held implements AsyncDisposable {
   async #deleteKey(): Promise<void> {
     try {
       await leaveQueue(this.session.client, this.key, this.token, this.session);
+      this.session.vacate(this);
     } catch {
-      // The session has ended or the client was closed, so etcd deletes the key with the lease.
+      // The session has ended or the client was closed, so etcd deletes the key with the lease. If the client closes, the
+      // session keeps the lease until the holder calls `release`, because the holder may still use the lock.
     } finally {
       this.#leaveLocalQueue();
     }

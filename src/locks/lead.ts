@@ -13,7 +13,7 @@ import { Election, type Leadership } from './election.js';
 import { checkName } from './lock-queue.js';
 import { LEASE_OPTIONS, type Session, type SessionOptions } from './session.js';
 import type { LockOptions } from './waiting.js';
-import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
+import { AGAIN, isSessionLost, sessionAfterSession, untilClosed } from './with-sessions.js';
 
 /** Options of `lead`. */
 export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
@@ -57,8 +57,11 @@ const LEAD_OPTIONS = { signal: checkSignal, maxHoldMs: checkTimeout, ...LEASE_OP
  * the leadership was lost, or after the signal in the options has aborted. An action that does not end when its signal
  * aborts delays the next campaign, and its writes are only safe through `held.txn`.
  *
- * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
- * the server refuses the lease or the campaign. While no server answers, `lead` waits.
+ * If the client closes, `lead` ends as if the signal in the options had aborted, and `close` waits for it.
+ *
+ * @throws EtcdError with reason `InvalidInput` or `PermissionDenied`, with reason `ClientClosed` if the client was
+ * closed before the call, or with another reason for which the server refuses the lease or the campaign. While no
+ * server answers, `lead` waits.
  *
  * @example
  * const stop = new AbortController();
@@ -80,11 +83,12 @@ export async function lead<T>(
   checkFunction(action, 'action');
   checkOptions(options, LEAD_OPTIONS, 'lead');
   const { signal, maxHoldMs, ...lease } = options;
-  const stop = signal ?? new AbortController().signal;
-  return sessionAfterSession(client, lease, stop, async (session) => {
-    const held = await campaign(session, name, value, { signal: stop, maxHoldMs });
-    return held === undefined ? AGAIN : runTerm(held, action, stop);
-  });
+  return untilClosed(client, signal, (stop) =>
+    sessionAfterSession(client, lease, stop, async (session) => {
+      const held = await campaign(session, name, value, { signal: stop, maxHoldMs });
+      return held === undefined ? AGAIN : runTerm(held, action, stop);
+    }),
+  );
 }
 
 /** Returns undefined if the signal aborts, the session is lost or the queue key is deleted. */

@@ -342,7 +342,6 @@ export function watchOwnKey(
         try {
           watch = client.watch(own.key, { only: 'delete', startRevision });
           const { done } = await watch.batches().next();
-          // The watch ends without an event when the client is closed. The key may still exist.
           if (done) throw clientClosed();
           return;
         } catch (error) {
@@ -356,9 +355,11 @@ export function watchOwnKey(
         }
       }
     };
-    // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone.
+    // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone. But a client
+    // that closes ends only its watches: the key exists until the session ends.
     const report = (cause: unknown): void => {
-      if (!isStopped) gone(keyGone(cause));
+      const isClosing = cause instanceof EtcdError && cause.reason === 'ClientClosed';
+      if (!isStopped && !isClosing) gone(keyGone(cause));
     };
     deleted().then(report, report);
   });

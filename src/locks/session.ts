@@ -77,22 +77,24 @@ export class Session implements AsyncDisposable {
   readonly #localQueues = new Map<string, LocalQueue>();
   /** @internal The guards (see `Guards`) of the writes that put keys with the session's lease. */
   readonly guards: Guards;
-  readonly #end: (loseLease: () => void) => Promise<void>;
+  /** The locks of the session whose holders have not called `release` yet. */
+  readonly #held = new Set<object>();
+  /** Ends the wait until `#held` is empty. */
+  #onVacant: (() => void) | undefined;
+  /** How long the lease certainly lived, in milliseconds, when the session ended. Undefined before. */
+  #leftMs: number | undefined;
+  readonly #offClose: () => void;
+  readonly #end = once(() => this.#revoke().finally(this.#offClose));
 
   private constructor(client: KeyspaceClient, keepAlive: LeaseKeepAlive) {
     this.client = client;
     this.#keepAlive = keepAlive;
     this.guards = new Guards(client.rpc, keepAlive.id, client.core.guardPrefix);
-    let ending = false;
-    const offClose = client.beforeClose(() => this.#end(() => keepAlive.lose(lostWithClient(keepAlive.id))));
-    this.#end = once((loseLease) => {
-      ending = true;
-      return this.#revoke(loseLease).finally(offClose);
-    });
-    // If the session is closing, keep the handler that runs when the client closes, so that the client waits until the
+    this.#offClose = client.beforeClose(() => this.#drain());
+    // If the session is ending, keep the function that runs when the client closes, so that the client waits until the
     // lease is revoked.
     keepAlive.onLost(() => {
-      if (!ending) offClose();
+      if (this.#leftMs === undefined) this.#offClose();
     });
   }
 
@@ -184,6 +186,36 @@ export class Session implements AsyncDisposable {
     return queue;
   }
 
+  /** @internal Keeps the lease while the client closes, until `vacate` is called with the same holder. */
+  occupy(holder: object): void {
+    this.#held.add(holder);
+  }
+
+  /** @internal The holder no longer uses what it has held under the lease. */
+  vacate(holder: object): void {
+    this.#held.delete(holder);
+    if (this.#held.size === 0) this.#onVacant?.();
+  }
+
+  /**
+   * @internal The session ignores that the client closes. A function that runs an action with this session ends the
+   * action then, and closes the session itself.
+   */
+  leaveToOwner(): void {
+    this.#offClose();
+  }
+
+  /**
+   * @internal If the client could not renew the lease in time, the lease may still live on the server. Revokes it in the
+   * background as soon as a server answers, so that the next session need not wait until it expires.
+   */
+  revokeLost(): void {
+    const { client, leaseId } = this;
+    if (this.#keepAlive.lostBy?.reason !== 'LeaseUnreachable') return;
+    const { closed } = keyspaceClientOf(client).core.settings;
+    untilAnswered({ signal: closed }, (options) => client.lease.revoke(leaseId, options)).catch(() => {});
+  }
+
   /** @internal Ends the session and returns true if `error` says that the lease does not exist. */
   losesWith(error: unknown): boolean {
     if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') return false;
@@ -207,7 +239,8 @@ export class Session implements AsyncDisposable {
    * then. If `close` rejects, the lease expires after its TTL.
    */
   close(): Promise<void> {
-    return this.#end(() => void this.#keepAlive.close());
+    this.#lose(() => void this.#keepAlive.close());
+    return this.#end();
   }
 
   /** Same as `close`. */
@@ -215,10 +248,24 @@ export class Session implements AsyncDisposable {
     return this.close();
   }
 
-  async #revoke(loseLease: () => void): Promise<void> {
-    const { client, leaseId } = this;
-    const lifetimeMs = this.#keepAlive.remainingMs();
+  /** Ends the session, and revokes the lease as soon as nothing is held under it. */
+  async #drain(): Promise<void> {
+    this.#lose(() => this.#keepAlive.lose(lostWithClient(this.leaseId)));
+    if (this.#held.size > 0)
+      await new Promise<void>((resolve) => {
+        this.#onVacant = resolve;
+      });
+    await this.#end();
+  }
+
+  #lose(loseLease: () => void): void {
+    this.#leftMs ??= this.#keepAlive.remainingMs();
     loseLease();
+  }
+
+  async #revoke(): Promise<void> {
+    const { client, leaseId } = this;
+    const lifetimeMs = this.#leftMs ?? 0;
     if (lifetimeMs <= 0) return;
     const limits = { maxWaitMs: Math.min(lifetimeMs, CLOSE_TIMEOUT_MS) };
     const revoke = async ({ waiting }: WaitLimit): Promise<void> => {

@@ -3,13 +3,15 @@ import {
   checkFunction,
   checkOptions,
   checkSignal,
+  clientClosed,
   EtcdError,
   monotonicMs,
   pause,
   type Reason,
   type SignalOption,
 } from '../base/index.js';
-import type { CoreKeyspace } from '../client/index.js';
+import { type CoreKeyspace, keyspaceClientOf } from '../client/index.js';
+import { Ending } from './ending.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session } from './session.js';
 import { cleanedUp, untilSpace } from './waiting.js';
 
@@ -39,8 +41,10 @@ const WITH_SESSIONS_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const
  * `action` does not count. If the option `signal` aborts, `withSessions` resolves with the result of `action`, or with
  * undefined if `action` throws or no session is open.
  *
- * @throws the error of `action` if its session still lives, and EtcdError if the client is closed or the server refuses
- * a lease.
+ * If the client closes, `withSessions` ends as if the option `signal` had aborted, and `close` waits for it.
+ *
+ * @throws the error of `action` if its session still lives, and EtcdError if the client was closed before the call or
+ * the server refuses a lease.
  *
  * @example
  * const result = await withSessions(etcd, async (session, signal) => {
@@ -57,22 +61,50 @@ export async function withSessions<T>(
   checkFunction(action, 'action');
   checkOptions(options, WITH_SESSIONS_OPTIONS, 'withSessions');
   const { signal, ...lease } = options;
-  const stop = signal ?? new AbortController().signal;
-  return sessionAfterSession(client, lease, stop, async (session) => {
-    try {
-      const result = await action(session, session.signalWith(stop));
-      return isSessionLost(session) ? AGAIN : result;
-    } catch (error) {
-      if (stop.aborted || isSessionLost(session)) return AGAIN;
-      throw error;
-    }
+  return untilClosed(client, signal, (stop) =>
+    sessionAfterSession(client, lease, stop, async (session) => {
+      try {
+        const result = await action(session, session.signalWith(stop));
+        return isSessionLost(session) ? AGAIN : result;
+      } catch (error) {
+        if (stop.aborted || isSessionLost(session)) return AGAIN;
+        throw error;
+      }
+    }),
+  );
+}
+
+/**
+ * Runs `run` with a signal that aborts when `signal` aborts or the client closes. The client then waits until `run` has
+ * ended, because its action may still use what only one process may use.
+ */
+export async function untilClosed<T>(
+  client: CoreKeyspace,
+  signal: SignalOption,
+  run: (stop: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const ending = new Ending(signal);
+  let ended = (): void => {};
+  const running = new Promise<void>((resolve) => {
+    ended = resolve;
   });
+  const offClose = keyspaceClientOf(client).beforeClose(() => {
+    ending.stop(clientClosed());
+    return running;
+  });
+  try {
+    return await run(ending.signal);
+  } finally {
+    offClose();
+    ending.close();
+    ended();
+  }
 }
 
 /**
  * Runs `useSession` with one new session after the other, until its result is not `AGAIN`, or `stop` aborts. Resolves
  * with that result, or with undefined if `stop` has aborted before there is such a result. If `first` is given, it is
- * the first session.
+ * the first session. Without `first`, the sessions outlive the beginning of `client.close`, so `stop` must abort then.
  */
 export async function sessionAfterSession<T>(
   client: CoreKeyspace,
@@ -86,10 +118,12 @@ export async function sessionAfterSession<T>(
     const session = given ?? (await opened(client, lease, stop));
     given = undefined;
     if (session === undefined) return undefined;
+    if (first === undefined) session.leaveToOwner();
     const startedAt = monotonicMs();
     const outcome = await useSession(session).finally(() => cleanedUp(session.close()));
     if (outcome !== AGAIN) return outcome;
     if (stop.aborted) return undefined;
+    session.revokeLost();
     failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
     await pause(backoffMs(failures), stop);
   }

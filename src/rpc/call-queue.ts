@@ -7,6 +7,7 @@ import {
   type Expiring,
   monotonicMs,
   onAbort,
+  pause,
   timedOut,
   UniqueQueue,
 } from '../base/index.js';
@@ -62,6 +63,10 @@ export class CallQueue {
   #turn = 0;
   /** Number of waiting calls in all queues. */
   #size = 0;
+  /** Number of calls in flight, except those of the class `blocking`. */
+  #inFlight = 0;
+  /** Ends the wait of `idle`. */
+  #onIdle: (() => void) | undefined;
   /** The timer does not keep the process alive, because the calls in flight do so. */
   readonly #deadlines = new Deadlines<WaitingCall>('background');
   #stopRecheck: (() => void) | undefined;
@@ -117,22 +122,38 @@ export class CallQueue {
   ): PooledEndpoint {
     if (stays && this.#endpoints.isAvailable(before)) return before;
     const picked = this.#endpoints.pickForCall(endpoint, callClass, this.maxInFlight);
-    picked.inFlight[callClass] += 1;
+    this.#count(picked, callClass, 1);
     this.leaveEndpoint(before, callClass);
     return picked;
   }
 
   /** Stops counting the call, which `enter`, `wait` or `move` has counted, and lets waiting calls use the room. */
   leaveEndpoint(endpoint: PooledEndpoint, callClass: CallClass): void {
-    endpoint.inFlight[callClass] -= 1;
+    this.#count(endpoint, callClass, -1);
     this.#endpoints.release(endpoint);
     if (this.#size > 0) this.#admit();
+    if (this.#open === 0) this.#onIdle?.();
   }
 
   /** Removes a call whose wait has timed out or was canceled. */
   remove(entry: WaitingCall): void {
     if (entry.waiting.delete(entry)) this.#removed(entry);
     if (this.#size > 0) this.#admit();
+    if (this.#open === 0) this.#onIdle?.();
+  }
+
+  /**
+   * Resolves when no call is in flight or waits, except calls of the class `blocking`, which may wait for other clients
+   * for any time.
+   */
+  async idle(): Promise<void> {
+    while (this.#open > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+      });
+      // A layer around the channel may continue its call, for example with a token that has arrived.
+      await pause(0);
+    }
   }
 
   /** Ends all waits with reason `ClientClosed`. */
@@ -145,6 +166,15 @@ export class CallQueue {
       }
     this.#stopRecheck?.();
     this.#deadlines.stop();
+  }
+
+  get #open(): number {
+    return this.#inFlight + this.#size;
+  }
+
+  #count({ inFlight }: PooledEndpoint, callClass: CallClass, change: 1 | -1): void {
+    inFlight[callClass] += change;
+    if (callClass !== 'blocking') this.#inFlight += change;
   }
 
   #find(endpoint: string | undefined, callClass: CallClass): Queue | undefined {
@@ -162,7 +192,7 @@ export class CallQueue {
   #pick(url: string | undefined, callClass: CallClass): PooledEndpoint | undefined {
     const endpoint = this.#endpoints.pickForCall(url, callClass, this.maxInFlight);
     if (hasRoom(endpoint, callClass, this.maxInFlight)) {
-      endpoint.inFlight[callClass] += 1;
+      this.#count(endpoint, callClass, 1);
       return endpoint;
     }
     this.#endpoints.release(endpoint);

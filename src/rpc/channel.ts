@@ -244,6 +244,11 @@ export class Channel implements Transport {
     });
   }
 
+  /** Resolves when no call is in flight or waits for room. See `CallQueue.idle`. */
+  idle(): Promise<void> {
+    return this.#queue.idle();
+  }
+
   async close(): Promise<void> {
     this.#closed.abort();
     this.#queue.close();

@@ -4,6 +4,7 @@ import {
   checkOptions,
   checkSignal,
   checkText,
+  clientClosed,
   invalidInput,
   monotonicMs,
   type SignalOption,
@@ -133,6 +134,8 @@ export interface RpcSettings extends TokenSettings {
   readonly timeoutMs: number;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
+  /** Whether the client closes, and so refuses calls of the program. It still makes the calls of its own cleanup. */
+  readonly isClosing?: (() => boolean) | undefined;
   readonly events: ClientEvents;
   /** Whether the stack of an error includes the place where the application made the call. */
   readonly callSites?: boolean | undefined;
@@ -170,6 +173,8 @@ export class Rpc {
       [INTERNAL]: internal,
       retryWrites = internal?.retryWrites,
     }: MarkedOptions = options;
+    // Cleanup has internal options, because it repeats its calls until a server answers.
+    if (internal === undefined && this.settings.isClosing?.()) throw clientClosed('not-sent', method.path);
     if (retryWrites === true && this.settings.retryWrites === undefined)
       throw invalidInput('retryWrites', 'true', 'false; only the Client of etcdwire retries writes');
     const call = {

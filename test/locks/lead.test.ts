@@ -1,9 +1,10 @@
-import { describe, expect, inject, test } from 'vitest';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { inspectLock, lead, observe, type Term } from '../../src/concurrency.js';
-import { prefix } from '../../src/index.js';
+import { type KeepAlive, prefix } from '../../src/index.js';
 import { type Child, startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { proxied } from '../support/locks.js';
 
 const PROGRAM = new URL('../support/leading-program.ts', import.meta.url);
 
@@ -109,13 +110,19 @@ describe('`lead`', () => {
     expect(await lead(etcd, 'x', 'x', () => 1, { signal: AbortSignal.abort() })).toBeUndefined();
   });
 
-  test('rejects with ClientClosed when the client is closed, and with InvalidInput for wrong arguments', async () => {
+  test('resolves with undefined when the client closes, and rejects with ClientClosed afterwards', async () => {
     const etcd = openClient();
     const closed = lead(etcd, unique('election'), 'x', async (term) => {
       void etcd.close();
       await aborted(term);
+      return 1;
     });
-    expect(await errorOf(closed)).toMatchObject({ reason: 'ClientClosed' });
+    expect(await closed).toBeUndefined();
+    expect(await errorOf(lead(etcd, 'x', 'x', () => 1))).toMatchObject({ reason: 'ClientClosed' });
+  });
+
+  test('rejects with InvalidInput for wrong arguments', async () => {
+    const etcd = openClient();
     const wrong = [
       lead(etcd, '', 'x', () => 1),
       lead(etcd, 'x', 1 as never, () => 1),
@@ -188,4 +195,28 @@ test('`observe` yields each leader and each proclamation without a session', asy
   });
   await lead(etcd, name, 'c', () => observing);
   expect(seen).toEqual(['a', 'b', 'c']);
+});
+
+test('`lead` revokes a lost lease that still lives on the server, so that it need not wait for its own key', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const name = unique('election');
+  let keeper: KeepAlive | undefined;
+  onTestFinished(() => keeper?.close());
+  const result = await lead(
+    etcd,
+    name,
+    'x',
+    async ({ signal, held }) => {
+      if (keeper !== undefined) return 'leads again';
+      // As after an election among the members, the lease lives longer on the server than its holder knows.
+      keeper = direct.lease.keepAlive((await direct.get(held.key))?.lease ?? 0n);
+      proxy.blackhole();
+      await aborted({ signal, held });
+      expect(signal.reason.reason).toBe('LeaseUnreachable');
+      proxy.heal();
+      return 'lost';
+    },
+    { ttl: 1 },
+  );
+  expect(result).toBe('leads again');
 });

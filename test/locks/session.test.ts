@@ -178,12 +178,15 @@ test('`register` of a self-healing session waits for the next lease when the cur
 });
 
 describe('a closing client', () => {
-  test('releases the locks of its sessions and of the sessions of its namespaces', async () => {
+  test('frees the locks of its sessions and of the sessions of its namespaces when their holders release them', async () => {
     const [etcd, other, name] = [openClient(), openClient(), unique('lock')];
     const [own, inside] = [await Session.open(etcd), await Session.open(etcd.namespace(`${name}/in/`))];
     const held = [await new Mutex(own, `${name}/own`).lock(), await new Mutex(inside, 'lock').lock()];
     const closing = etcd.close();
     expect(held.map(({ signal }) => signal.aborted && signal.reason.reason)).toEqual(['ClientClosed', 'ClientClosed']);
+    // Two queue keys, and the guard of the session in the namespace.
+    expect((await other.range(prefix(name), { countOnly: true })).count).toBe(3);
+    for (const each of held) await each.release();
     await closing;
     expect((await other.range(prefix(name))).count).toBe(0);
     await own.close();

@@ -74,14 +74,13 @@ describe('`withSessions`', () => {
     expect(await withSessions(openClient(), (session) => session.close().then(() => 'closed'))).toBe('closed');
   });
 
-  test('rejects when the client is closed', async () => {
+  test('resolves with the result of the action when the client closes, and rejects afterwards', async () => {
     const etcd = openClient();
-    const error = await errorOf(
-      withSessions(etcd, async () => {
-        await etcd.close();
-        await etcd.get('never');
-      }),
-    );
-    expect(error).toMatchObject({ reason: 'ClientClosed' });
+    const running = withSessions(etcd, (_, signal) => {
+      void etcd.close();
+      return signal.aborted ? 'stopped' : 'not stopped';
+    });
+    expect(await running).toBe('stopped');
+    expect(await errorOf(withSessions(etcd, () => 1))).toMatchObject({ reason: 'ClientClosed' });
   });
 });

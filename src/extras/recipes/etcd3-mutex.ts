@@ -147,7 +147,10 @@ class HeldWithEtcd3 extends Held {
    */
   withKey(key: string, createRevision: bigint, seenAt: bigint): this {
     // The client deletes the key of etcd3 first, and then the queue key. So the next contender finds both keys free.
-    const releaseQueueKey = (): void => void super.release().catch(() => {});
+    // If the session has ended, etcd deletes both keys with the lease, and only the holder says that it has stopped.
+    const releaseQueueKey = (): void => {
+      if (!this.session.signal.aborted) super.release().catch(() => {});
+    };
     const etcd3 = hold(Held, this.session, this.name, { key, createRevision, seenAt }, releaseQueueKey);
     this.#etcd3 = etcd3;
     // Reading `aborted` calls `lostBy`, and aborts the signal because a key is lost.
