@@ -1292,8 +1292,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: '`raw` sends a transaction that ends every member of etcd for good',
     file: 'src/client/raw.ts',
-    find: 'checkFatal(own ?? {})',
-    replace: 'void checkFatal',
+    find: 'checkFatal(message ?? {});',
+    replace: 'void checkFatal;',
     tests: ['test/client/raw.test.ts'],
     notSimulated: 'the workloads use no raw transactions',
   },
