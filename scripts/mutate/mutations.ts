@@ -495,9 +495,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the client treats REFUSED_STREAM as proof that the server did nothing',
     file: 'src/wire/http2/response.ts',
-    find: "reason: refused ? 'StreamRefused' : LOST_BY_RESET.has(code) ? 'ConnectionLost' : 'Other',\n    outcome: 'unknown',",
-    replace:
-      "reason: refused ? 'StreamRefused' : LOST_BY_RESET.has(code) ? 'ConnectionLost' : 'Other',\n    outcome: refused ? 'rejected' : 'unknown',",
+    find: "code: status, reason, outcome: 'unknown', ...where",
+    replace: "code: status, reason, outcome: reason === 'StreamRefused' ? 'rejected' : 'unknown', ...where",
     tests: ['test/wire/http2/resets', 'test/wire/proxies'],
   },
   {

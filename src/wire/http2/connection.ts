@@ -10,13 +10,7 @@ import { type FrameTarget, PeerFrames } from './peer-frames.js';
 import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
 import { grpcTimeout, RequestHeaders } from './request-headers.js';
-import {
-  connectionLost,
-  notProcessed,
-  type ResponseFields,
-  requestHeadersTooLarge,
-  responseFields,
-} from './response.js';
+import { connectionLost, type ResponseFields, requestHeadersTooLarge, responseFields } from './response.js';
 import { type Http2TransportOptions, MAX_HEADER_LIST_BYTES, PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
@@ -329,7 +323,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
         continue;
       }
       this.streams.delete(stream);
-      stream.unprocessed(notProcessed(problem, stream.head));
+      // The peer has not processed such a stream: RFC 9113, section 6.8.
+      stream.unprocessed(connectionLost(problem, 'rejected', stream.head, 'StreamRefused'));
     }
     this.#updateKeepsProcessAlive();
     if (this.streams.size === 0) this.#close(problem);
