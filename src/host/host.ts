@@ -25,7 +25,10 @@ export interface ByteStream {
   close(): void;
 }
 
-/** Callbacks for the events of a byte stream. None of them is called before `OpenByteStream` has returned. */
+/**
+ * Callbacks for the events of a byte stream. None of them is called before `OpenByteStream` has returned. A
+ * connection passes an object literal to its host, which may copy the callbacks with a spread.
+ */
 export interface ByteStreamEvents {
   /** The byte stream is ready to send and receive. */
   opened(): void;
