@@ -161,7 +161,7 @@ export function checkGivenOptions<T extends object, N extends Checks>(
   checks: N & Exact<N, T>,
   what: string,
 ): void {
-  check(options, checks, 'options', what, undefined);
+  check(options, checks, 'options', what);
 }
 
 /** Does the same as `checkOptions` for an argument that has another name than `options` and is not optional. */
@@ -169,9 +169,8 @@ export function checkFields<T extends object, N extends Checks>(
   fields: T,
   checks: N & Exact<N, T>,
   argument: string,
-  hints?: Hints,
 ): void {
-  check(fields, checks, argument, '', hints);
+  check(fields, checks, argument, '');
 }
 
 /**
@@ -179,7 +178,7 @@ export function checkFields<T extends object, N extends Checks>(
  * each value passes its check. This function must take only a few nanoseconds per property, because every get and put
  * calls it.
  */
-function check(given: object, checks: Checks, argument: string, what: string, hints: Hints | undefined): void {
+function check(given: object, checks: Checks, argument: string, what: string, hints: Hints = {}): void {
   if (typeof given === 'object' && given !== null) {
     let isEmpty = true;
     for (const name in given) {
@@ -212,7 +211,7 @@ function isHarmless(given: object, name: string): boolean {
 /** Matches a name that may be an option. An error shows no other name, because such a name may be a key or a secret. */
 const SHOWN_NAME = /^(?=.{1,32}$)[a-z]+(?:_[a-z]+)*$/i;
 
-function unknownName(name: string, checks: Checks, argument: string, what: string, hints: Hints = {}): EtcdError {
+function unknownName(name: string, checks: Checks, argument: string, what: string, hints: Hints): EtcdError {
   const known = Object.keys(checks);
   const shown = SHOWN_NAME.test(name) ? `the unknown option ${name}` : 'an unknown option';
   const hint = Object.hasOwn(hints, name) ? hints[name] : hintOf(name, known);
