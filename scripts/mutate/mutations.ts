@@ -1085,14 +1085,14 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'return of the iterator of a mirror waits for a pending next',
     file: 'src/base/iteration.ts',
-    find: 'return new Iteration(signal, generate);',
-    replace: 'return generate(signal ?? new AbortController().signal);',
+    find: 'return iteration;',
+    replace: 'return generate(given ?? controller.signal);',
     tests: ['test/client/left-iterators'],
   },
   {
     bug: "a loop over a mirror that ends at the first page leaves a listener on the caller's signal",
     file: 'src/base/iteration.ts',
-    find: 'this.#offAbort();',
+    find: '    offAbort();',
     replace: '',
     tests: ['test/client/left-iterators'],
   },
