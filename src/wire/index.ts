@@ -12,7 +12,6 @@ export {
   FRAME_HEADER_BYTES,
   FrameType,
   MAX_STREAM_ID,
-  MAX_WINDOW_BYTES,
   readUint31,
   readUint32,
   StreamError,

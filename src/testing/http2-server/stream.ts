@@ -6,7 +6,6 @@ import {
   Flag,
   type FrameWriter,
   type Init,
-  MAX_WINDOW_BYTES,
   MessageAssembler,
   type MessageReceiver,
   type Metadata,
@@ -207,16 +206,6 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     this.#sink = undefined;
     if (error === undefined) this.#finish('OK', '');
     else this.#finish(error.code, error.message);
-  }
-
-  /** @throws StreamError if the window would exceed 2^31 - 1. */
-  growWindow(increment: number): void {
-    this.sendWindowBytes += increment;
-    if (this.sendWindowBytes > MAX_WINDOW_BYTES)
-      throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'the window of the stream exceeds 2^31 - 1');
-    if (!this.#queue.hasMessages) return;
-    this.#connection.flow.wait(this);
-    this.#connection.flow.pump();
   }
 
   /** Sends one DATA frame of at most `maxBytes` from the queue. Returns whether another frame could follow. */

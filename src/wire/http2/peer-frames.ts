@@ -1,5 +1,5 @@
 import { concatBytes, textOf } from '../../base/index.js';
-import { ReceiveWindow, type SendFlow } from './flow-control.js';
+import { ReceiveWindow, type Sender, type SendFlow } from './flow-control.js';
 import {
   ConnectionError,
   ErrorCode,
@@ -39,13 +39,11 @@ const BLOCK_BYTES_PER_COST = 256;
 const SMALL_DATA_BYTES = 256;
 
 /** The methods of a stream that `PeerFrames` calls. The first three throw StreamError on a protocol violation. */
-export interface PeerStream<Fields> {
+export interface PeerStream<Fields> extends Sender {
   /** Returns whether the frame advances the call. An interim response does not. */
   headers(fields: Fields, endStream: boolean): boolean;
   /** Receives the data in `bytes` from `start` to `end`. `frameBytes` includes the padding. */
   data(bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void;
-  /** Enlarges the send window, or reduces it if `increment` is negative. */
-  growWindow(increment: number): void;
   /** The peer has sent RST_STREAM with this error code. */
   resetByPeer(code: number): void;
   /** A frame has violated the protocol. The stream sends RST_STREAM with the error's code. */
@@ -223,7 +221,7 @@ export class PeerFrames<Fields> {
   }
 
   #settings(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
-    const { streams, settings, limits, headerWriter, writer } = this.#target;
+    const { streams, settings, limits, flow, headerWriter, writer } = this.#target;
     requireConnection('SETTINGS', streamId);
     if ((flags & Flag.ACK) !== 0) {
       requireLength('SETTINGS with ACK', end - start, 0);
@@ -241,7 +239,7 @@ export class PeerFrames<Fields> {
       limits.useless('SETTINGS', 1 + streams.size / STREAMS_PER_COST);
       for (const stream of streams.all()) {
         try {
-          stream.growWindow(growth);
+          flow.growStream(stream, growth);
         } catch (error) {
           if (!(error instanceof StreamError)) throw error;
           throw new ConnectionError(error.code, error.message);
@@ -282,7 +280,8 @@ export class PeerFrames<Fields> {
     if (increment === 0) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE by 0');
     this.#target.limits.useless('WINDOW_UPDATE');
     if (streamId === 0) return this.#target.flow.grow(increment);
-    this.#target.streams.find(streamId, 'WINDOW_UPDATE')?.growWindow(increment);
+    const stream = this.#target.streams.find(streamId, 'WINDOW_UPDATE');
+    if (stream !== undefined) this.#target.flow.growStream(stream, increment);
   }
 }
 
