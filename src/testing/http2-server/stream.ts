@@ -3,8 +3,10 @@ import {
   decode,
   ErrorCode,
   encode,
+  type FixedFields,
   Flag,
   type FrameWriter,
+  type HpackEncoder,
   type Init,
   MessageAssembler,
   type MessageReceiver,
@@ -28,14 +30,7 @@ import {
 } from '../memory/service.js';
 import type { PingPolicy } from './ping-policy.js';
 import type { RequestFields } from './request.js';
-import {
-  type FixedFields,
-  HEADERS,
-  messageBytes,
-  messageField,
-  type ResponseHeaders,
-  trailers,
-} from './response-headers.js';
+import { HEADERS, messageBytes, messageField, trailers } from './response-headers.js';
 
 /** The parts of a connection that its streams use. */
 export interface StreamConnection {
@@ -43,7 +38,7 @@ export interface StreamConnection {
   readonly endpoint: string;
   readonly settings: PeerSettings;
   readonly limits: PeerLimits;
-  readonly headerWriter: ResponseHeaders;
+  readonly encoder: HpackEncoder;
   readonly pings: PingPolicy;
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
@@ -344,14 +339,14 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
    * accepts.
    */
   #sendHeaders(fixed: FixedFields, message: Metadata | undefined, flags: number): boolean {
-    const { headerWriter, settings, writer, pings } = this.#connection;
+    const { encoder, settings, writer, pings } = this.#connection;
     const bytes = fixed.listBytes + (message === undefined ? 0 : messageBytes(message));
     if (bytes > settings.maxHeaderListBytes) {
       this.#reset(ErrorCode.INTERNAL_ERROR);
       return false;
     }
     pings.sent();
-    writer.headers(this.id, headerWriter.block(fixed), '', message, settings.maxFrameBytes, flags);
+    writer.headers(this.id, encoder.encode(fixed.fields), '', message, settings.maxFrameBytes, flags);
     return true;
   }
 

@@ -12,8 +12,9 @@ import {
 } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import type { HeaderReader } from './header-reader.js';
+import type { HpackEncoder } from './hpack/encoder.js';
 import type { PeerLimits } from './peer-limits.js';
-import { CONNECTION_WINDOW_BYTES, type HeaderWriter, type PeerSettings } from './settings.js';
+import { CONNECTION_WINDOW_BYTES, type PeerSettings } from './settings.js';
 
 /** Maximum length in bytes of a header block with its CONTINUATION frames. etcd sends a few hundred bytes. */
 const MAX_BLOCK_BYTES = 65_536;
@@ -70,7 +71,8 @@ export interface FrameTarget<Fields> {
   readonly settings: PeerSettings;
   readonly limits: PeerLimits;
   readonly headerReader: HeaderReader<Fields>;
-  readonly headerWriter: HeaderWriter;
+  /** Encodes the headers that this end of the connection sends. */
+  readonly encoder: HpackEncoder;
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
   readonly pinger: {
@@ -221,7 +223,7 @@ export class PeerFrames<Fields> {
   }
 
   #settings(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
-    const { streams, settings, limits, flow, headerWriter, writer } = this.#target;
+    const { streams, settings, limits, flow, encoder, writer } = this.#target;
     requireConnection('SETTINGS', streamId);
     if ((flags & Flag.ACK) !== 0) {
       requireLength('SETTINGS with ACK', end - start, 0);
@@ -229,7 +231,7 @@ export class PeerFrames<Fields> {
     }
     limits.mustAnswer();
     const before = settings.initialWindowBytes;
-    settings.apply(bytes, start, end, headerWriter);
+    settings.apply(bytes, start, end, encoder);
     const growth = settings.initialWindowBytes - before;
     // The ACK precedes any data that the new windows allow, because the peer applies the old windows until the ACK
     // arrives.
