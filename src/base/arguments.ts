@@ -1,5 +1,5 @@
 import { describeType } from './bytes.js';
-import { EtcdError, invalidInput } from './etcd-error.js';
+import { type EtcdError, invalidInput } from './etcd-error.js';
 
 // The functions in this file check arguments. Each `check…` function throws an EtcdError with reason `InvalidInput` if
 // the value is not allowed. Most of them return the checked value.
@@ -86,10 +86,8 @@ export function checkedLaterAll<const Name extends string>(...names: readonly Na
  * gaps: an element that a sparse array lacks is `undefined`, which the check of the elements refuses.
  */
 export function checkList<T>(list: readonly T[], argument: string, allowed = 'a list'): readonly T[] {
-  return reading(list, argument, () => {
-    if (Array.isArray(list)) return Array.from<T>(list);
-    throw invalidInput(argument, show(list), allowed);
-  });
+  if (Array.isArray(list)) return Array.from<T>(list);
+  throw invalidInput(argument, show(list), allowed);
 }
 
 /** The option `signal` of a function. As in `fetch`, null means that there is no signal. */
@@ -97,12 +95,8 @@ export type SignalOption = AbortSignal | null | undefined;
 
 export function checkSignal(signal: SignalOption, argument = 'signal'): void {
   if (signal === undefined || signal === null) return;
-  const isSignal = reading(
-    signal,
-    argument,
-    () => typeof signal === 'object' && 'aborted' in signal && typeof signal.addEventListener === 'function',
-  );
-  if (!isSignal) throw invalidInput(argument, show(signal), 'an AbortSignal');
+  if (typeof signal !== 'object' || !('aborted' in signal) || typeof signal.addEventListener !== 'function')
+    throw invalidInput(argument, show(signal), 'an AbortSignal');
 }
 
 export function checkFunction(value: unknown, argument: string): void {
@@ -114,26 +108,8 @@ export function checkFunction(value: unknown, argument: string): void {
  * of this package, and a program may load several copies.
  */
 export function checkCan<T>(value: T, method: keyof T & string, argument: string, allowed: string): T {
-  const can = reading(value, argument, () => typeof (value as Partial<T> | null | undefined)?.[method] === 'function');
-  if (!can) throw invalidInput(argument, show(value), allowed);
-  return value;
-}
-
-/**
- * Runs `read`, which reads properties of the argument. A getter or a proxy of the caller may throw; this function then
- * throws an EtcdError with reason `InvalidInput`.
- */
-export function reading<T>(value: unknown, argument: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof EtcdError) throw error;
-    throw unreadable(value, argument);
-  }
-}
-
-function unreadable(value: unknown, argument: string): EtcdError {
-  return invalidInput(argument, `${show(value)} that throws when it is read`, 'an object whose properties can be read');
+  if (typeof (value as Partial<T> | null | undefined)?.[method] === 'function') return value;
+  throw invalidInput(argument, show(value), allowed);
 }
 
 /** A function that throws an EtcdError with reason `InvalidInput` if the value of the argument is not allowed. */
@@ -185,7 +161,7 @@ export function checkGivenOptions<T extends object, N extends Checks>(
   checks: N & Exact<N, T>,
   what: string,
 ): void {
-  check(options, checks, 'options', what, undefined);
+  check(options, checks, 'options', what);
 }
 
 /** Does the same as `checkOptions` for an argument that has another name than `options` and is not optional. */
@@ -193,9 +169,8 @@ export function checkFields<T extends object, N extends Checks>(
   fields: T,
   checks: N & Exact<N, T>,
   argument: string,
-  hints?: Hints,
 ): void {
-  check(fields, checks, argument, '', hints);
+  check(fields, checks, argument, '');
 }
 
 /**
@@ -203,22 +178,17 @@ export function checkFields<T extends object, N extends Checks>(
  * each value passes its check. This function must take only a few nanoseconds per property, because every get and put
  * calls it.
  */
-function check(given: object, checks: Checks, argument: string, what: string, hints: Hints | undefined): void {
+function check(given: object, checks: Checks, argument: string, what: string, hints: Hints = {}): void {
   if (typeof given === 'object' && given !== null) {
-    try {
-      let isEmpty = true;
-      for (const name in given) {
-        isEmpty = false;
-        const value = (given as Readonly<Record<string, unknown>>)[name];
-        if (value === undefined) continue;
-        if (Object.hasOwn(checks, name)) checks[name]?.(value as never, what === '' ? `${argument}.${name}` : name);
-        else if (!isHarmless(given, name)) throw unknownName(name, checks, argument, what, hints);
-      }
-      if (isEmpty ? isPlain(given) : !(Symbol.iterator in given)) return;
-    } catch (error) {
-      if (error instanceof EtcdError) throw error;
-      throw unreadable(given, argument);
+    let isEmpty = true;
+    for (const name in given) {
+      isEmpty = false;
+      const value = (given as Readonly<Record<string, unknown>>)[name];
+      if (value === undefined) continue;
+      if (Object.hasOwn(checks, name)) checks[name]?.(value as never, what === '' ? `${argument}.${name}` : name);
+      else if (!isHarmless(given, name)) throw unknownName(name, checks, argument, what, hints);
     }
+    if (isEmpty ? isPlain(given) : !(Symbol.iterator in given)) return;
   }
   const known = Object.keys(checks).join(', ');
   throw invalidInput(argument, show(given) + forWhat(what), `an object with only these properties: ${known}`);
@@ -241,7 +211,7 @@ function isHarmless(given: object, name: string): boolean {
 /** Matches a name that may be an option. An error shows no other name, because such a name may be a key or a secret. */
 const SHOWN_NAME = /^(?=.{1,32}$)[a-z]+(?:_[a-z]+)*$/i;
 
-function unknownName(name: string, checks: Checks, argument: string, what: string, hints: Hints = {}): EtcdError {
+function unknownName(name: string, checks: Checks, argument: string, what: string, hints: Hints): EtcdError {
   const known = Object.keys(checks);
   const shown = SHOWN_NAME.test(name) ? `the unknown option ${name}` : 'an unknown option';
   const hint = Object.hasOwn(hints, name) ? hints[name] : hintOf(name, known);

@@ -22,7 +22,6 @@ export {
   isPlain,
   KEYS_HINTS,
   oneOf,
-  reading,
   type SignalOption,
   show,
 } from './arguments.js';

@@ -1,4 +1,4 @@
-import { reading, show } from './arguments.js';
+import { show } from './arguments.js';
 import { type EtcdError, invalidInput, type Reason } from './etcd-error.js';
 import { INSPECT, type InspectArguments } from './printed.js';
 
@@ -51,12 +51,8 @@ const LEVELS = ['info', 'warn'] as const;
 /** Checks that the value is a logger: an object or a class with a method for at least one level. */
 export function checkLogger(logger: Logger | ObjectFirstLogger, argument: string): void {
   const isObject = (typeof logger === 'object' && logger !== null) || typeof logger === 'function';
-  const hasLevel = reading(
-    logger,
-    argument,
-    () => isObject && LEVELS.some((level) => typeof logger[level] === 'function'),
-  );
-  if (!hasLevel) throw invalidInput(argument, show(logger), 'a logger with a method info or warn');
+  if (!isObject || !LEVELS.some((level) => typeof logger[level] === 'function'))
+    throw invalidInput(argument, show(logger), 'a logger with a method info or warn');
 }
 
 /** Why watches or keepalives wait for a server. Without `reason`, the server has ended their stream normally. */

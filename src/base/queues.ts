@@ -37,11 +37,6 @@ export class Fifo<T> {
     }
     return item;
   }
-
-  clear(): void {
-    this.#items = [];
-    this.#head = 0;
-  }
 }
 
 /**

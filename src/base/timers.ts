@@ -104,5 +104,5 @@ export function doublingMs(baseMs: number, maxMs: number, step: number): number 
 
 /** Returns a random delay up to a limit that grows from 50 ms to 2 s (full jitter). `attempt` counts from 0. */
 export function backoffMs(attempt: number): number {
-  return environment.Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** attempt);
+  return environment.Math.random() * doublingMs(BACKOFF_BASE_MS, BACKOFF_MAX_MS, attempt);
 }

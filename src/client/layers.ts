@@ -10,7 +10,6 @@ import {
   type Logger,
   NO_BYTES,
   oneOf,
-  reading,
   show,
 } from '../base/index.js';
 import { checkTls, type Endpoint, parseEndpoints, type TlsSource } from '../host/index.js';
@@ -268,7 +267,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
 
 /** Throws unless the options of a client are an object. The error has a hint for a caller that passed an endpoint. */
 export function checkIsObject(given: unknown): void {
-  const isList = reading(given, 'options', () => Array.isArray(given));
+  const isList = Array.isArray(given);
   if (typeof given !== 'object' || given === null || isList) {
     const isEndpoint = typeof given === 'string' || isList;
     const hint = isEndpoint ? " (did you mean new Client({ endpoints: ['http://host:2379'] })?)" : '';

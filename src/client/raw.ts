@@ -1,4 +1,5 @@
-import { checkOptions, isBytes, isPlain, reading, toBytes } from '../base/index.js';
+import { checkOptions, EtcdError, invalidInput, isBytes, isPlain, toBytes } from '../base/index.js';
+import type { TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import { txn } from '../gen/methods/kv.js';
 import { methodList, type methods } from '../gen/methods.js';
 import {
@@ -64,7 +65,7 @@ function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown
     case 'unary':
       return async (request: Init<unknown>, options?: CallOptions) => {
         const own = ownMessage(request);
-        if (method.path === txn.path) reading(own, 'message', () => checkFatal(own ?? {}));
+        if (method.path === txn.path) checkTxn(own as Init<TxnRequest> | undefined);
         return rpc.checkedCall(method as Method<unknown, unknown, 'unary'>, own, options, what);
       };
     case 'server-streaming':
@@ -82,9 +83,23 @@ function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown
   }
 }
 
+/**
+ * Refuses a transaction that would end every member: see `checkFatal`.
+ *
+ * @throws EtcdError with reason `InvalidInput` for such a transaction, and for one whose lists of operations are malformed.
+ */
+function checkTxn(message: Init<TxnRequest> | undefined): void {
+  try {
+    checkFatal(message ?? {});
+  } catch (error) {
+    if (error instanceof EtcdError) throw error;
+    throw invalidInput('message', 'malformed operations', 'a TxnRequest');
+  }
+}
+
 /** Returns a copy of a message, because the caller may change its buffers and lists before the message is encoded. */
 function ownMessage<T>(message: T): T {
-  return reading(message, 'message', () => ownField(message)) as T;
+  return ownField(message) as T;
 }
 
 function ownField(value: unknown): unknown {

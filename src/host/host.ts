@@ -25,7 +25,10 @@ export interface ByteStream {
   close(): void;
 }
 
-/** Callbacks for the events of a byte stream. None of them is called before `OpenByteStream` has returned. */
+/**
+ * Callbacks for the events of a byte stream. None of them is called before `OpenByteStream` has returned. A
+ * connection passes an object literal to its host, which may copy the callbacks with a spread.
+ */
 export interface ByteStreamEvents {
   /** The byte stream is ready to send and receive. */
   opened(): void;
@@ -135,32 +138,9 @@ export function failedByteStream(problem: string, events: ByteStreamEvents): Byt
   return { write: () => undefined, keepProcessAlive: () => {}, close: () => {} };
 }
 
-/**
- * The part of `node:diagnostics_channel` that the client uses. `publish` must not throw even if a subscriber throws.
- */
-interface DiagnosticsChannel {
-  readonly hasSubscribers: boolean;
-  publish(message: unknown): void;
-}
-
-/** Returns a channel without subscribers, for runtimes without `node:diagnostics_channel`. */
-export function silentChannel(): DiagnosticsChannel {
-  return { hasSubscribers: false, publish: () => {} };
-}
-
 /** The part of `AsyncLocalStorage` that the client uses: it stores a value for the duration of an asynchronous call. */
 export interface AsyncContext<T> {
   /** Calls `action`. `getStore` returns `value` inside `action`, also after an `await`. */
   run<R>(value: T, action: () => R): R;
   getStore(): T | undefined;
-}
-
-/** Returns a context that never has a value, for runtimes without `AsyncLocalStorage`. */
-export function noContext(): AsyncContext<never> {
-  return { run: (_, action) => action(), getStore: () => undefined };
-}
-
-/** Returns undefined, for hosts without a boot clock that the client can use. */
-export function noBootClock(): number | undefined {
-  return undefined;
 }

@@ -215,18 +215,8 @@ function tlsOverDuplex(
       keepProcessAlive(false);
       duplex.destroy();
     });
-  const bytes = overSocket(socket, { ...forwarded(events), closed: (problem) => events.closed(problem, cause) });
+  const bytes = overSocket(socket, { ...events, closed: (problem) => events.closed(problem, cause) });
   return { ...bytes, keepProcessAlive: (busy) => keepProcessAlive(busy && !socket.destroyed) };
-}
-
-/** Copies the callbacks. A spread would not copy the methods of an instance of a class. */
-function forwarded(events: ByteStreamEvents): ByteStreamEvents {
-  return {
-    opened: () => events.opened(),
-    read: (bytes) => events.read(bytes),
-    drained: () => events.drained(),
-    closed: (problem, cause) => events.closed(problem, cause),
-  };
 }
 
 /**
@@ -251,6 +241,11 @@ function processKeeperOf(stream: Duplex): (busy: boolean) => void {
 function duplexOf({ readable, writable }: WebStreams): Duplex {
   const reader = readable.getReader();
   const writer = writable.getWriter();
+  const report = (written: Promise<unknown>, done: (error?: Error) => void): void =>
+    void written.then(
+      () => done(),
+      (error) => done(asError(error)),
+    );
   const duplex = new Duplex({
     read() {
       reader
@@ -258,18 +253,8 @@ function duplexOf({ readable, writable }: WebStreams): Duplex {
         .then(({ done, value }) => void duplex.push(done ? null : bytesOfChunk(value)))
         .catch(fail);
     },
-    write(bytes: Uint8Array, _, done) {
-      writer.write(bytes).then(
-        () => done(),
-        (error) => done(asError(error)),
-      );
-    },
-    final(done) {
-      writer.close().then(
-        () => done(),
-        (error) => done(asError(error)),
-      );
-    },
+    write: (bytes: Uint8Array, _, done) => report(writer.write(bytes), done),
+    final: (done) => report(writer.close(), done),
     destroy(error, done) {
       // Both streams may have ended or failed already. Then these calls reject, and change nothing.
       reader.cancel(error).catch(() => {});

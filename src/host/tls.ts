@@ -6,7 +6,6 @@ import {
   invalidInput,
   isBytes,
   missingInput,
-  reading,
   textOf,
   toBytes,
 } from '../base/index.js';
@@ -65,7 +64,7 @@ export function checkTls(tls: TlsSource | undefined): TlsSource | undefined {
 
 function checkTlsOptions(tls: TlsOptions): TlsOptions {
   // Refuse a promise: it has no TLS fields, so the client would silently ignore the options inside the promise.
-  if (typeof tls !== 'object' || tls === null || reading(tls, 'tls', () => 'then' in tls))
+  if (typeof tls !== 'object' || tls === null || 'then' in tls)
     throw invalidInput('tls', describeType(tls), 'TLS options, or a function that returns them');
   checkFields(tls, TLS_OPTIONS, 'tls');
   const { ca, cert, key, serverName } = tls;

@@ -5,9 +5,7 @@ import {
   bytesOfChunk,
   isWebStreams,
   type OverCallerStream,
-  type WebReader,
   type WebStreams,
-  type WebWriter,
 } from './host.js';
 
 /** Backlog of unsent bytes at which the client waits for the event `drained`. */
@@ -20,75 +18,67 @@ interface Opening {
   readonly opened?: Promise<unknown>;
 }
 
-export class WebByteStream implements ByteStream {
-  readonly #reader: WebReader;
-  readonly #writer: WebWriter;
-  readonly #events: ByteStreamEvents;
+/**
+ * Returns the byte stream over a pair of web streams.
+ *
+ * @throws TypeError if one of the streams is locked to another reader or writer.
+ */
+export function webByteStream(streams: WebStreams & Opening, events: ByteStreamEvents): ByteStream {
+  const reader = streams.readable.getReader();
+  const writer = streams.writable.getWriter();
   /** The number of bytes that the client has written, but that the writable stream has not accepted yet. */
-  #waitingBytes = 0;
-  #closing = false;
-  #ended = false;
-
-  /** @throws TypeError if one of the streams is locked to another reader or writer. */
-  constructor(streams: WebStreams & Opening, events: ByteStreamEvents) {
-    this.#events = events;
-    this.#reader = streams.readable.getReader();
-    this.#writer = streams.writable.getWriter();
-    // Also listen to the writable stream: if only this stream fails, the readable stream may stay open.
-    this.#writer.closed.catch((error: unknown) => this.#finish(error));
-    this.#readAll(streams.opened).catch((error: unknown) => this.#finish(error));
-  }
-
-  write(parts: readonly Uint8Array[]): boolean | undefined {
-    if (this.#ended || this.#closing) return undefined;
-    const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
-    this.#waitingBytes += bytes.length;
-    // `closed` of the writer does not reject if workerd refuses a write because another request has opened the socket.
-    this.#writer.write(bytes).then(
-      () => this.#sent(bytes.length),
-      (error: unknown) => this.#finish(error),
-    );
-    return this.#waitingBytes < LONG_BACKLOG_BYTES;
-  }
-
-  /** Does nothing: web streams cannot influence whether the process stays alive. */
-  keepProcessAlive(): void {}
-
-  close(): void {
-    if (this.#ended || this.#closing) return;
-    this.#closing = true;
-    // Without this time limit, a peer that does not read could keep the streams from ever closing.
-    const flushed = this.#writer.close().catch(() => {});
-    void settledWithin(FLUSH_TIMEOUT_MS, flushed).then(() => this.#finish());
-  }
-
-  #sent(bytes: number): void {
-    const wasLong = this.#waitingBytes >= LONG_BACKLOG_BYTES;
-    this.#waitingBytes -= bytes;
-    if (wasLong && this.#waitingBytes < LONG_BACKLOG_BYTES && !this.#ended) this.#events.drained();
-  }
-
-  async #readAll(opened: Promise<unknown> | undefined): Promise<void> {
-    await opened;
-    if (this.#ended) return;
-    this.#events.opened();
-    for (let read = await this.#reader.read(); !read.done; read = await this.#reader.read()) {
-      if (this.#ended) return;
-      this.#events.read(bytesOfChunk(read.value));
-    }
-    this.#finish();
-  }
+  let waitingBytes = 0;
+  let closing = false;
+  let ended = false;
 
   /** `error` is undefined if the end is not a failure. */
-  #finish(error?: unknown): void {
-    if (this.#ended) return;
-    this.#ended = true;
+  const finish = (error?: unknown): void => {
+    if (ended) return;
+    ended = true;
     // Both streams may have ended or failed already. Then these calls reject, and change nothing.
-    this.#reader.cancel(error).catch(() => {});
-    this.#writer.abort(error).catch(() => {});
-    if (error === undefined) this.#events.closed();
-    else this.#events.closed(readError(error)?.message ?? 'the stream failed', error);
-  }
+    reader.cancel(error).catch(() => {});
+    writer.abort(error).catch(() => {});
+    if (error === undefined) events.closed();
+    else events.closed(readError(error)?.message ?? 'the stream failed', error);
+  };
+  const sent = (bytes: number): void => {
+    const wasLong = waitingBytes >= LONG_BACKLOG_BYTES;
+    waitingBytes -= bytes;
+    if (wasLong && waitingBytes < LONG_BACKLOG_BYTES && !ended) events.drained();
+  };
+  const readAll = async (): Promise<void> => {
+    await streams.opened;
+    if (ended) return;
+    events.opened();
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      if (ended) return;
+      events.read(bytesOfChunk(read.value));
+    }
+    finish();
+  };
+  // Also listen to the writable stream: if only this stream fails, the readable stream may stay open.
+  writer.closed.catch(finish);
+  readAll().catch(finish);
+
+  return {
+    write(parts) {
+      if (ended || closing) return undefined;
+      const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
+      waitingBytes += bytes.length;
+      // `closed` of the writer does not reject if workerd refuses a write because another request has opened the socket.
+      writer.write(bytes).then(() => sent(bytes.length), finish);
+      return waitingBytes < LONG_BACKLOG_BYTES;
+    },
+    // Web streams cannot influence whether the process stays alive.
+    keepProcessAlive: () => {},
+    close() {
+      if (ended || closing) return;
+      closing = true;
+      // Without this time limit, a peer that does not read could keep the streams from ever closing.
+      const flushed = writer.close().catch(() => {});
+      void settledWithin(FLUSH_TIMEOUT_MS, flushed).then(() => finish());
+    },
+  };
 }
 
 /**
@@ -103,5 +93,5 @@ export const overWebStreams: OverCallerStream = (stream, endpoint, _, events) =>
     throw new Error(
       'this runtime cannot add TLS to the stream that connect returned; use an http: endpoint, and let connect or the peer of the stream do TLS',
     );
-  return new WebByteStream(stream, events);
+  return webByteStream(stream, events);
 };

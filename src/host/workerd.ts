@@ -1,10 +1,8 @@
 import { connect } from 'cloudflare:sockets';
 import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from './host.js';
-import { WebByteStream } from './web-streams.js';
+import { webByteStream } from './web-streams.js';
 
-export { noBootClock as bootMs, noContext as asyncContext, silentChannel as diagnosticsChannel } from './host.js';
-export { createSha256 } from './sha256.js';
-export { overWebStreams as overCallerStream } from './web-streams.js';
+export { asyncContext, bootMs, createSha256, diagnosticsChannel, overCallerStream } from './none.js';
 
 /** Matches the error of workerd for I/O on a socket that another request has opened. */
 const OTHER_REQUEST = /(on behalf of a different request).*/;
@@ -32,5 +30,5 @@ function overSocket(socket: ReturnType<typeof connect>, events: ByteStreamEvents
     socket.close().catch(() => {});
     events.closed(problem?.replace(OTHER_REQUEST, '$1; create a client in each request'), cause);
   };
-  return new WebByteStream(socket, { ...events, closed });
+  return webByteStream(socket, { ...events, closed });
 }

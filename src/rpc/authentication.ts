@@ -9,7 +9,6 @@ import {
   missingInput,
   monotonicMs,
   noteFailure,
-  reading,
 } from '../base/index.js';
 import * as authMethods from '../gen/methods/auth.js';
 import type { Endpoint } from '../host/index.js';
@@ -87,9 +86,7 @@ const TOKEN = /^[\x21-\x7e]+$/;
 
 /** Whether the option `auth` contains no credentials: see `PlaintextPermission`. */
 export function isPermission(auth: Credentials | PlaintextPermission): auth is PlaintextPermission {
-  return (
-    reading(auth, 'auth', () => Object.keys(auth ?? {}).join() === 'allowPlaintext') && auth.allowPlaintext === true
-  );
+  return Object.keys(auth ?? {}).join() === 'allowPlaintext' && auth.allowPlaintext === true;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { checkList, describeType, invalidInput, reading } from '../base/index.js';
+import { checkList, describeType, invalidInput } from '../base/index.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../wire/index.js';
 
 /**
@@ -67,9 +67,8 @@ function withInterceptor(inner: Transport, interceptor: Interceptor): Transport 
 export function checkInterceptors(interceptors: readonly Interceptor[] = []): readonly Interceptor[] {
   const list = checkList(interceptors, 'interceptors', 'a list of interceptors');
   for (const [index, each] of list.entries()) {
-    const name = `interceptors[${index}]`;
-    const isOne = reading(each, name, () => typeof each?.unary === 'function' || typeof each?.stream === 'function');
-    if (!isOne) throw invalidInput(name, describeType(each), 'an object with a method unary or stream');
+    if (typeof each?.unary !== 'function' && typeof each?.stream !== 'function')
+      throw invalidInput(`interceptors[${index}]`, describeType(each), 'an object with a method unary or stream');
   }
   return list;
 }

@@ -12,7 +12,6 @@ export {
   FRAME_HEADER_BYTES,
   FrameType,
   MAX_STREAM_ID,
-  MAX_WINDOW_BYTES,
   readUint31,
   readUint32,
   StreamError,
@@ -24,7 +23,14 @@ export { FrameWriter } from './http2/frame-writer.js';
 export { HeaderReader, problemOfField } from './http2/header-reader.js';
 export { type HeaderList, HpackDecoder } from './http2/hpack/decoder.js';
 export { HpackEncoder, literalString, neverIndexedBytes, writeNeverIndexed } from './http2/hpack/encoder.js';
-export { DynamicTable, entryBytes, type HeaderField, STATIC_TABLE } from './http2/hpack/tables.js';
+export {
+  DynamicTable,
+  entryBytes,
+  type FixedFields,
+  fixedFields,
+  type HeaderField,
+  STATIC_TABLE,
+} from './http2/hpack/tables.js';
 export { http2Over } from './http2/http2-transport.js';
 export {
   MESSAGE_PREFIX_BYTES,
@@ -38,7 +44,6 @@ export { PeerLimits } from './http2/peer-limits.js';
 export { errorOfReset, percentDecoded } from './http2/response.js';
 export {
   CONNECTION_WINDOW_BYTES,
-  type HeaderWriter,
   MAX_HEADER_LIST_BYTES,
   ownSettings,
   PeerSettings,

@@ -117,6 +117,15 @@ describe('`Client.raw`', () => {
     expect(await stream.next()).toMatchObject({ done: true });
   });
 
+  test.each([
+    ['a number instead of a list', { success: 5 }],
+    ['an operation that is undefined', { success: [undefined] }],
+    ['a put without a value', { failure: [{ request: { case: 'requestPut' } }] }],
+  ])('refuses a transaction with %s', async (_, message) => {
+    const { raw } = openClient();
+    expect(await errorOf(raw.kv.txn(message as never))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+  });
+
   test('refuses a value that is out of range for its field', async () => {
     expect(await errorOf(openClient().raw.kv.range({ key: utf8('a'), revision: 2n ** 63n }))).toMatchObject({
       reason: 'InvalidInput',

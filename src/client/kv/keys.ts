@@ -7,7 +7,6 @@ import {
   isBytes,
   isWellFormed,
   NO_BYTES,
-  reading,
   toBytes,
 } from '../../base/index.js';
 import type { Init } from '../../wire/index.js';
@@ -126,12 +125,12 @@ export function keyRange(start: BytesLike, end: BytesLike): KeyRange {
  */
 export function resolveKeys(keys: Keys, argument: string): WireRange {
   if (typeof keys === 'string' || isBytes(keys)) return singleKey(checkKey(keys, argument, SELECT_ALL));
-  if (!isRange(keys, argument)) throw invalidInput(argument, describeType(keys), ALLOWED);
+  if (!isRange(keys)) throw invalidInput(argument, describeType(keys), ALLOWED);
   return { key: keys.key, rangeEnd: keys.rangeEnd };
 }
 
-function isRange(keys: Keys, argument: string): keys is KeyRange {
-  return reading(keys, argument, () => (keys as Partial<KeyRange> | undefined)?.[KEY_RANGE] === true);
+function isRange(keys: unknown): keys is KeyRange {
+  return (keys as Partial<KeyRange> | null | undefined)?.[KEY_RANGE] === true;
 }
 
 export function singleKey(key: Uint8Array): WireRange {
@@ -154,7 +153,7 @@ export function keysOf({ key, rangeEnd }: WireRange): Keys {
  * @throws EtcdError with reason `InvalidInput` if the key is empty, or is neither a string nor a `Uint8Array`.
  */
 export function checkKey(key: BytesLike, argument: string, hint = ''): Uint8Array {
-  if (typeof key !== 'string' && isRange(key as unknown as Keys, argument))
+  if (typeof key !== 'string' && isRange(key))
     throw invalidInput(argument, 'a range', 'one key, as a string or bytes; `range` and `scan` read ranges');
   const bytes = toBytes(key, argument);
   if (bytes.length === 0) throw invalidInput(argument, 'an empty key', `a key of at least one byte${hint}`);

@@ -8,7 +8,6 @@ import {
   invalidInput,
   KEYS_HINTS,
   ownBytes,
-  reading,
   show,
 } from '../../base/index.js';
 import type * as wire from '../../gen/etcdserverpb/rpc.js';
@@ -247,8 +246,6 @@ export function checkOps(list: readonly Op[], argument: string): readonly Op[] {
 }
 
 function opRequest(operation: Op, argument: string): Init<wire.RequestOp> {
-  // The operation may be a proxy that throws.
-  reading(operation, argument, () => operation?.type);
   switch (operation?.type) {
     case 'get': {
       checkFields(operation, KEY_OP, 'op.get');

@@ -1,4 +1,4 @@
-import { checkInt64, invalidInput, reading, show } from '../../base/index.js';
+import { checkInt64, invalidInput, show } from '../../base/index.js';
 
 /**
  * A lease, given by its ID or by an object that contains the ID: a `Lease`, a `KeepAlive` or a `Session`. The object
@@ -26,7 +26,7 @@ export function leaseIdOf(lease: LeaseLike, argument: string): bigint {
 /** Does the same as `leaseIdOf`, but permits 0n, which means no lease. */
 export function leaseIdOrNone(lease: LeaseLike, argument: string): bigint {
   const isObject = typeof lease === 'object' && lease !== null;
-  const id = isObject ? reading(lease, argument, () => ('id' in lease ? lease.id : lease.leaseId)) : lease;
+  const id = !isObject ? lease : 'id' in lease ? lease.id : lease.leaseId;
   if (typeof id === 'bigint') return checkInt64(id, argument, -(2n ** 63n));
   throw invalidInput(argument, show(lease), 'a lease ID (bigint), a Lease, a KeepAlive or a Session');
 }

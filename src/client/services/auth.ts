@@ -1,4 +1,4 @@
-import { checkChoice, checkName, describeType, invalidInput, reading, show } from '../../base/index.js';
+import { checkChoice, checkName, describeType, invalidInput, show } from '../../base/index.js';
 import { PermissionType, type Permission as WirePermission } from '../../gen/authpb/auth.js';
 import * as authMethods from '../../gen/methods/auth.js';
 import { type CallOptions, type Rpc, type WithHeader, withHeader, withHeaderOf } from '../../rpc/index.js';
@@ -281,7 +281,7 @@ function loginFields(login: Login): {
   readonly options?: { readonly noPassword: true };
 } {
   const isObject = typeof login === 'object' && login !== null;
-  const given = isObject ? reading(login, 'login', () => Object.keys(login)) : [];
+  const given = isObject ? Object.keys(login) : [];
   if (given.length === 1 && 'password' in login) return { password: checkPassword(login.password) };
   if (given.length === 1 && 'noPassword' in login && login.noPassword === true)
     return { options: { noPassword: true } };

@@ -5,7 +5,6 @@ import {
   checkMs,
   checkOptions,
   invalidInput,
-  reading,
   show,
 } from '../../base/index.js';
 import {
@@ -212,7 +211,7 @@ function checkAllowEndpoint(value: unknown, argument: string): void {
 
 /** @throws EtcdError with reason `InvalidInput` unless the argument has this method of a `Client`. */
 export function checkFullClient(client: Client, method: 'snapshot' | 'status'): void {
-  if (!reading(client, 'client', () => typeof client?.maintenance?.[method] === 'function'))
+  if (typeof client?.maintenance?.[method] !== 'function')
     throw invalidInput('client', show(client), 'a Client of etcdwire');
 }
 

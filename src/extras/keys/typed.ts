@@ -5,7 +5,6 @@ import {
   checkFunction,
   checkText,
   EtcdError,
-  reading,
   textOf,
   toBytes,
 } from '../../base/index.js';
@@ -193,9 +192,8 @@ export class TypedKeys<T> {
   constructor(client: CoreKeyspace, prefix: string, codec: ValueCodec<T>) {
     this.#client = checkClient(client);
     this.all = prefixOf(checkText(prefix, 'prefix'));
-    const functions = reading(codec, 'codec', () => ({ encode: codec?.encode, decode: codec?.decode }));
-    checkFunction(functions.encode, 'codec.encode');
-    checkFunction(functions.decode, 'codec.decode');
+    checkFunction(codec?.encode, 'codec.encode');
+    checkFunction(codec?.decode, 'codec.decode');
     this.#prefix = prefix;
     this.#codec = codec;
   }

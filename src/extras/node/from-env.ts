@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { checkBoolean, checkOptions, invalidInput, isPlain, missingInput, reading, show } from '../../base/index.js';
+import { checkBoolean, checkOptions, invalidInput, isPlain, missingInput, show } from '../../base/index.js';
 import type { TlsOptions } from '../../host/index.js';
 import type { ClientOptions } from '../full/index.js';
 import { checkSrvResolver, type DiscoverSrvOptions, discoverSrv } from './dns.js';
@@ -147,10 +147,9 @@ export async function fromEnvWithDiscovery(options: FromEnvWithDiscoveryOptions 
 function checkVariables(variables: unknown, argument: string): void {
   const allowed = 'an object of environment variables, such as process.env';
   if (typeof variables !== 'object' || variables === null) throw invalidInput(argument, show(variables), allowed);
-  const values = reading(variables, argument, () => {
-    const isEmpty = Object.keys(variables).length === 0;
-    return (isEmpty ? isPlain(variables) : !(Symbol.iterator in variables)) ? Object.values(variables) : [null];
-  });
+  const isEmpty = Object.keys(variables).length === 0;
+  const isObject = isEmpty ? isPlain(variables) : !(Symbol.iterator in variables);
+  const values = isObject ? Object.values(variables) : [null];
   for (const value of values)
     if (value !== undefined && typeof value !== 'string') throw invalidInput(argument, show(variables), allowed);
 }

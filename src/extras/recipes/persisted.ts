@@ -10,7 +10,6 @@ import {
   KEYS_HINTS,
   messageOf,
   orAborted,
-  reading,
   type SignalOption,
 } from '../../base/index.js';
 import {
@@ -113,7 +112,7 @@ export async function persisted<T>(
   options: PersistedOptions = {},
 ): Promise<PersistedRange | TypedCachedRange<T, PersistedRange>> {
   const keyspace = keyspaceClientOf(client);
-  if (isTyped(keys)) {
+  if (keys instanceof TypedKeys) {
     checkKeyspace(keys, keyspace);
     return keys.cachedBy(await persisted(client, keys.all, store, options));
   }
@@ -183,11 +182,6 @@ function notifier(events: ClientEvents, onNotice: PersistedOptions['onNotice']):
       // An error of `onNotice` must not end the range.
     }
   };
-}
-
-/** @throws EtcdError with reason `InvalidInput` if `keys` is a proxy that throws. */
-function isTyped<T>(keys: Keys | TypedKeys<T>): keys is TypedKeys<T> {
-  return reading(keys, 'keys', () => keys instanceof TypedKeys);
 }
 
 /** @throws EtcdError with reason `InvalidInput` if the typed keys belong to another client or namespace. */

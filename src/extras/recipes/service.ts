@@ -5,7 +5,6 @@ import {
   invalidInput,
   iterate,
   oneOf,
-  reading,
   show,
   textOf,
   toBytes,
@@ -113,7 +112,7 @@ export class Service {
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<Registration> {
     checkOptions(options, TIME_LIMITS, 'Service.register');
-    if (!reading(session, 'session', () => session instanceof SelfHealingSession)) checkSession(session as Session);
+    if (!(session instanceof SelfHealingSession)) checkSession(session);
     toBytes(checkName(id, 'id'), 'id');
     checkSessionOf(this.#client, session, 'Service');
     const key = `${this.target}/${id}`;
@@ -324,7 +323,7 @@ const OP_ADD = 0;
 function encodeEndpoint(endpoint: ServiceEndpoint): string {
   if (typeof endpoint !== 'object' || endpoint === null)
     throw invalidInput('endpoint', show(endpoint), 'an object { address, metadata }');
-  const { address, metadata } = reading(endpoint, 'endpoint', () => ({ ...endpoint }));
+  const { address, metadata } = endpoint;
   if (typeof address !== 'string' || address === '')
     throw invalidInput('endpoint.address', show(address), 'a non-empty string');
   const allowed = 'any value that JSON can represent';

@@ -12,7 +12,7 @@ import {
   FrameType,
   FrameWriter,
   HeaderReader,
-  type HeaderWriter,
+  HpackEncoder,
   MAX_HEADER_LIST_BYTES,
   MAX_STREAM_ID,
   ownSettings,
@@ -30,7 +30,6 @@ import type { Clock } from '../memory/clock.js';
 import type { Route, Service } from '../memory/service.js';
 import { PingPolicy } from './ping-policy.js';
 import { type RequestFields, requestFields } from './request.js';
-import { ResponseHeaders } from './response-headers.js';
 import { ServerStream, type StreamConnection } from './stream.js';
 import { ServerStreams } from './streams.js';
 
@@ -62,7 +61,7 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
   readonly settings = new ClientSettings();
   readonly limits: PeerLimits = new PeerLimits();
   readonly headerReader: HeaderReader<RequestFields> = new HeaderReader(MAX_HEADER_LIST_BYTES, requestFields);
-  readonly headerWriter: ResponseHeaders = new ResponseHeaders();
+  readonly encoder: HpackEncoder = new HpackEncoder();
   readonly pings: PingPolicy;
   readonly writer: FrameWriter = new FrameWriter((parts) => this.#write(parts));
   readonly flow: SendFlow = new SendFlow(this.settings, (bytes) => {
@@ -237,12 +236,12 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
 
 /** The settings of a client. A client may set ENABLE_PUSH to 1, which a server must not: RFC 9113, section 6.5.2. */
 class ClientSettings extends PeerSettings {
-  override apply(bytes: Uint8Array, start: number, end: number, headerWriter: HeaderWriter): void {
+  override apply(bytes: Uint8Array, start: number, end: number, encoder: HpackEncoder): void {
     for (let at = start; at < end; at += SETTING_BYTES) {
       const pairEnd = Math.min(end, at + SETTING_BYTES);
       const enablesPush =
         readUint32(bytes, at) === Setting.ENABLE_PUSH << 16 && bytes[at + 4] === 0 && bytes[at + 5] === 1;
-      if (!enablesPush) super.apply(bytes, at, pairEnd, headerWriter);
+      if (!enablesPush) super.apply(bytes, at, pairEnd, encoder);
     }
   }
 }

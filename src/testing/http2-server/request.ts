@@ -1,5 +1,5 @@
-import { type HeaderList, type Metadata, problemOfField } from '../../wire/index.js';
-import { BAD_REQUEST, type FixedFields, METHOD_NOT_ALLOWED, UNSUPPORTED_MEDIA_TYPE } from './response-headers.js';
+import { type FixedFields, type HeaderList, type Metadata, problemOfField } from '../../wire/index.js';
+import { BAD_REQUEST, METHOD_NOT_ALLOWED, UNSUPPORTED_MEDIA_TYPE } from './response-headers.js';
 
 /** A response to a request that is not a valid gRPC request. */
 interface Rejection {

@@ -3,10 +3,11 @@ import {
   decode,
   ErrorCode,
   encode,
+  type FixedFields,
   Flag,
   type FrameWriter,
+  type HpackEncoder,
   type Init,
-  MAX_WINDOW_BYTES,
   MessageAssembler,
   type MessageReceiver,
   type Metadata,
@@ -29,14 +30,7 @@ import {
 } from '../memory/service.js';
 import type { PingPolicy } from './ping-policy.js';
 import type { RequestFields } from './request.js';
-import {
-  type FixedFields,
-  HEADERS,
-  messageBytes,
-  messageField,
-  type ResponseHeaders,
-  trailers,
-} from './response-headers.js';
+import { HEADERS, messageBytes, messageField, trailers } from './response-headers.js';
 
 /** The parts of a connection that its streams use. */
 export interface StreamConnection {
@@ -44,7 +38,7 @@ export interface StreamConnection {
   readonly endpoint: string;
   readonly settings: PeerSettings;
   readonly limits: PeerLimits;
-  readonly headerWriter: ResponseHeaders;
+  readonly encoder: HpackEncoder;
   readonly pings: PingPolicy;
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
@@ -209,16 +203,6 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     else this.#finish(error.code, error.message);
   }
 
-  /** @throws StreamError if the window would exceed 2^31 - 1. */
-  growWindow(increment: number): void {
-    this.sendWindowBytes += increment;
-    if (this.sendWindowBytes > MAX_WINDOW_BYTES)
-      throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'the window of the stream exceeds 2^31 - 1');
-    if (!this.#queue.hasMessages) return;
-    this.#connection.flow.wait(this);
-    this.#connection.flow.pump();
-  }
-
   /** Sends one DATA frame of at most `maxBytes` from the queue. Returns whether another frame could follow. */
   sendFrame(maxBytes: number): boolean {
     const frame = this.#queue.take(maxBytes);
@@ -355,14 +339,14 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
    * accepts.
    */
   #sendHeaders(fixed: FixedFields, message: Metadata | undefined, flags: number): boolean {
-    const { headerWriter, settings, writer, pings } = this.#connection;
+    const { encoder, settings, writer, pings } = this.#connection;
     const bytes = fixed.listBytes + (message === undefined ? 0 : messageBytes(message));
     if (bytes > settings.maxHeaderListBytes) {
       this.#reset(ErrorCode.INTERNAL_ERROR);
       return false;
     }
     pings.sent();
-    writer.headers(this.id, headerWriter.block(fixed), '', message, settings.maxFrameBytes, flags);
+    writer.headers(this.id, encoder.encode(fixed.fields), '', message, settings.maxFrameBytes, flags);
     return true;
   }
 

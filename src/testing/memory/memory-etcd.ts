@@ -8,7 +8,6 @@ import {
   checkPositiveCount,
   environment,
   invalidInput,
-  reading,
   show,
   textOf,
 } from '../../base/index.js';
@@ -162,7 +161,7 @@ export class MemoryEtcd {
    */
   expireLease(lease: LeaseLike | HeldLock): void {
     const isObject = typeof lease === 'object' && lease !== null;
-    const isHeld = isObject && reading(lease, 'lease', () => 'token' in lease);
+    const isHeld = isObject && 'token' in lease;
     const id = isHeld ? this.#leaseOf(lease as HeldLock) : leaseIdOf(lease as LeaseLike, 'lease');
     if (id !== undefined && (this.leader?.state ?? this.member).leases.expire(id)) return;
     const given = isHeld ? 'a lock whose key does not exist' : `the lease ${id?.toString(16)}, which does not exist`;

@@ -6,7 +6,6 @@ import {
   checkPositiveCount,
   checkSignal,
   invalidInput,
-  reading,
   type SignalOption,
   show,
 } from '../../base/index.js';
@@ -77,14 +76,10 @@ export async function replay(
   options: ReplayOptions = {},
 ): Promise<readonly ReplayDifference[]> {
   checkOptions(options, OPTIONS, 'replay');
-  const hasSteps = reading(
-    recording,
-    'recording',
-    () => Array.isArray(recording.steps) && recording.before !== undefined,
-  );
-  if (!hasSteps) throw invalidInput('recording', show(recording), 'a Recording');
+  if (!Array.isArray(recording?.steps) || recording.before === undefined)
+    throw invalidInput('recording', show(recording), 'a Recording');
   const { clock, speed, onStep, signal } = options;
-  const memory = reading(server, 'server', () => (server instanceof MemoryEtcd ? server : undefined));
+  const memory = server instanceof MemoryEtcd ? server : undefined;
   const client = server as Client;
   if (memory === undefined) checkCan(client, 'put', 'server', 'a MemoryEtcd or a Client');
   else if (memory.members.length > 1)

@@ -6,17 +6,12 @@ import { ConnectionError, ErrorCode, errorCodeName, MAX_STREAM_ID } from './fram
 import { FrameReader } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
 import { HeaderReader } from './header-reader.js';
+import { HpackEncoder } from './hpack/encoder.js';
 import { type FrameTarget, PeerFrames } from './peer-frames.js';
 import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
-import { grpcTimeout, RequestHeaders } from './request-headers.js';
-import {
-  connectionLost,
-  notProcessed,
-  type ResponseFields,
-  requestHeadersTooLarge,
-  responseFields,
-} from './response.js';
+import { callListBytes, grpcTimeout, RequestHeaders } from './request-headers.js';
+import { connectionLost, type ResponseFields, requestHeadersTooLarge, responseFields } from './response.js';
 import { type Http2TransportOptions, MAX_HEADER_LIST_BYTES, PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
@@ -63,7 +58,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   readonly settings = new PeerSettings();
   readonly limits = new PeerLimits();
   readonly headerReader = new HeaderReader(MAX_HEADER_LIST_BYTES, responseFields);
-  readonly headerWriter: RequestHeaders;
+  readonly encoder = new HpackEncoder();
+  readonly #headers: RequestHeaders;
   readonly #reader = new FrameReader(new PeerFrames(this));
   readonly streams: StreamTable;
   readonly pinger: Pinger;
@@ -127,7 +123,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       },
       lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
     });
-    this.headerWriter = new RequestHeaders(endpoint);
+    this.#headers = new RequestHeaders(endpoint);
     const onTimeout = (): void => this.#close(`no answer within connectTimeoutMs = ${connectTimeoutMs}`);
     this.#state = { name: 'connecting', startedAt: monotonicMs(), stopTimer: after(connectTimeoutMs, onTimeout) };
     const dial = (tls?: TlsOptions): void => this.#dial(endpoint, tls, open);
@@ -178,7 +174,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     const { method, metadata, deadline, request } = head;
     const timeout = grpcTimeout(deadline - now);
     const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.settings;
-    if (this.headerWriter.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
+    const { fields, listBytes } = this.#headers.fixed(method, metadata);
+    if (listBytes + callListBytes(timeout, metadata) > maxHeaderListBytes) {
       const limit = `SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes}`;
       const problem = `the headers of the request are larger than the server allows (${limit})`;
       return stream.fail(requestHeadersTooLarge(problem, head));
@@ -186,7 +183,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     const id = this.streams.add(stream);
     if (this.streams.size === 1) this.pinger.busy(true);
     if (!this.#keepsProcessAlive) this.#updateKeepsProcessAlive();
-    this.writer.headers(id, this.headerWriter.block(method, metadata), timeout, metadata, maxFrameBytes);
+    this.writer.headers(id, this.encoder.encode(fields), timeout, metadata, maxFrameBytes);
     this.limits.called();
     this.pinger.sent();
     stream.opened(id, initialWindowBytes, now);
@@ -329,7 +326,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
         continue;
       }
       this.streams.delete(stream);
-      stream.unprocessed(notProcessed(problem, stream.head));
+      // The peer has not processed such a stream: RFC 9113, section 6.8.
+      stream.unprocessed(connectionLost(problem, 'rejected', stream.head, 'StreamRefused'));
     }
     this.#updateKeepsProcessAlive();
     if (this.streams.size === 0) this.#close(problem);

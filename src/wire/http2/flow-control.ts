@@ -1,5 +1,5 @@
 import { UniqueQueue } from '../../base/index.js';
-import { ConnectionError, DEFAULT_WINDOW_BYTES, ErrorCode, MAX_WINDOW_BYTES } from './frame.js';
+import { ConnectionError, DEFAULT_WINDOW_BYTES, ErrorCode, MAX_WINDOW_BYTES, StreamError } from './frame.js';
 import { MESSAGE_PREFIX_BYTES } from './message-framing.js';
 import type { PeerSettings } from './settings.js';
 
@@ -50,7 +50,8 @@ export class ReceiveWindow {
   }
 }
 
-interface Sender {
+/** A stream that sends data. */
+export interface Sender {
   /**
    * The stream's own window. Can be negative after the peer has reduced SETTINGS_INITIAL_WINDOW_SIZE: section 6.9.2.
    */
@@ -98,8 +99,8 @@ export class SendFlow {
   }
 
   /**
-   * Queues a stream that has data left, unless the stream's own window is used up. When that window grows, the stream
-   * calls `wait` again.
+   * Queues a stream that has data left, unless the stream's own window is used up. When that window grows, `growStream`
+   * queues the stream again.
    */
   wait(stream: Sender): void {
     if (stream.sendWindowBytes > 0) this.#waiting.add(stream);
@@ -107,6 +108,21 @@ export class SendFlow {
 
   forget(stream: Sender): void {
     this.#waiting.delete(stream);
+  }
+
+  /**
+   * Enlarges the window of one stream, or reduces it if `increment` is negative: RFC 9113, section 6.9.2.
+   *
+   * @throws StreamError if the window would exceed 2^31 - 1.
+   */
+  growStream(stream: Sender, increment: number): void {
+    stream.sendWindowBytes += increment;
+    if (stream.sendWindowBytes > MAX_WINDOW_BYTES) {
+      throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'the window of the stream exceeds 2^31 - 1');
+    }
+    // A stream without data sends nothing when its turn comes.
+    this.wait(stream);
+    this.pump();
   }
 
   /** @throws ConnectionError if the window would exceed 2^31 - 1. */

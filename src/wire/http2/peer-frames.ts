@@ -1,5 +1,5 @@
 import { concatBytes, textOf } from '../../base/index.js';
-import { ReceiveWindow, type SendFlow } from './flow-control.js';
+import { ReceiveWindow, type Sender, type SendFlow } from './flow-control.js';
 import {
   ConnectionError,
   ErrorCode,
@@ -12,8 +12,9 @@ import {
 } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import type { HeaderReader } from './header-reader.js';
+import type { HpackEncoder } from './hpack/encoder.js';
 import type { PeerLimits } from './peer-limits.js';
-import { CONNECTION_WINDOW_BYTES, type HeaderWriter, type PeerSettings } from './settings.js';
+import { CONNECTION_WINDOW_BYTES, type PeerSettings } from './settings.js';
 
 /** Maximum length in bytes of a header block with its CONTINUATION frames. etcd sends a few hundred bytes. */
 const MAX_BLOCK_BYTES = 65_536;
@@ -39,13 +40,11 @@ const BLOCK_BYTES_PER_COST = 256;
 const SMALL_DATA_BYTES = 256;
 
 /** The methods of a stream that `PeerFrames` calls. The first three throw StreamError on a protocol violation. */
-export interface PeerStream<Fields> {
+export interface PeerStream<Fields> extends Sender {
   /** Returns whether the frame advances the call. An interim response does not. */
   headers(fields: Fields, endStream: boolean): boolean;
   /** Receives the data in `bytes` from `start` to `end`. `frameBytes` includes the padding. */
   data(bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void;
-  /** Enlarges the send window, or reduces it if `increment` is negative. */
-  growWindow(increment: number): void;
   /** The peer has sent RST_STREAM with this error code. */
   resetByPeer(code: number): void;
   /** A frame has violated the protocol. The stream sends RST_STREAM with the error's code. */
@@ -72,7 +71,8 @@ export interface FrameTarget<Fields> {
   readonly settings: PeerSettings;
   readonly limits: PeerLimits;
   readonly headerReader: HeaderReader<Fields>;
-  readonly headerWriter: HeaderWriter;
+  /** Encodes the headers that this end of the connection sends. */
+  readonly encoder: HpackEncoder;
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
   readonly pinger: {
@@ -223,7 +223,7 @@ export class PeerFrames<Fields> {
   }
 
   #settings(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
-    const { streams, settings, limits, headerWriter, writer } = this.#target;
+    const { streams, settings, limits, flow, encoder, writer } = this.#target;
     requireConnection('SETTINGS', streamId);
     if ((flags & Flag.ACK) !== 0) {
       requireLength('SETTINGS with ACK', end - start, 0);
@@ -231,7 +231,7 @@ export class PeerFrames<Fields> {
     }
     limits.mustAnswer();
     const before = settings.initialWindowBytes;
-    settings.apply(bytes, start, end, headerWriter);
+    settings.apply(bytes, start, end, encoder);
     const growth = settings.initialWindowBytes - before;
     // The ACK precedes any data that the new windows allow, because the peer applies the old windows until the ACK
     // arrives.
@@ -241,7 +241,7 @@ export class PeerFrames<Fields> {
       limits.useless('SETTINGS', 1 + streams.size / STREAMS_PER_COST);
       for (const stream of streams.all()) {
         try {
-          stream.growWindow(growth);
+          flow.growStream(stream, growth);
         } catch (error) {
           if (!(error instanceof StreamError)) throw error;
           throw new ConnectionError(error.code, error.message);
@@ -282,7 +282,8 @@ export class PeerFrames<Fields> {
     if (increment === 0) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE by 0');
     this.#target.limits.useless('WINDOW_UPDATE');
     if (streamId === 0) return this.#target.flow.grow(increment);
-    this.#target.streams.find(streamId, 'WINDOW_UPDATE')?.growWindow(increment);
+    const stream = this.#target.streams.find(streamId, 'WINDOW_UPDATE');
+    if (stream !== undefined) this.#target.flow.growStream(stream, increment);
   }
 }
 

@@ -58,6 +58,24 @@ export interface PingerOptions {
   readonly lost: () => void;
 }
 
+/** A probe that the peer has not answered yet. */
+interface Probe {
+  /** Identifies the probe in the answer. */
+  readonly number: number;
+  /** When the pinger sent the probe. All times are on the monotonic clock. */
+  readonly sentAt: number;
+  /**
+   * Whether the answer proves that the connection is alive. If the process or its machine was stopped after the probe,
+   * the kernel may have kept the answer during that time.
+   */
+  isProof: boolean;
+  /** Whether requests wait for the answer. */
+  isAwaited: boolean;
+  /** When the last `PROGRESS_BYTES` after the probe were complete, and how many bytes have arrived since then. */
+  progressAt: number;
+  progressBytes: number;
+}
+
 /**
  * Detects a peer that no longer answers. At a fixed interval, the pinger sends a probe (a PING frame) on a connection
  * with open streams. It also sends a probe when the peer has sent no byte for a second after a request, and when a call
@@ -92,45 +110,37 @@ export interface PingerOptions {
  */
 export class Pinger {
   readonly #options: PingerOptions;
+  /** Whether the pinger sends probes. With an infinite timeout, it sends none, because silence would prove nothing. */
+  #isOn: boolean;
   #busy = false;
-  /** The number of probes so far. This number also identifies the last probe. */
+  /** The number of probes so far. */
   #count = 0;
-  /** The number of the probe that the peer has not answered yet, if any. */
-  #awaited: number | undefined;
-  /** When the pinger sent the last probe. All times are on the monotonic clock. */
-  #probedAt = Number.NEGATIVE_INFINITY;
+  /** The last probe, until the peer answers it. */
+  #probe: Probe | undefined;
+  /** When the peer answered the last probe. */
   #answeredAt = Number.NEGATIVE_INFINITY;
   /** When the pinger was created, or when the client last read bytes. */
   #receivedAt = monotonicMs();
-  /** The number of the last probe that the peer has answered. */
-  #answered = 0;
   /**
-   * The number of the first probe whose answer proves that the connection is alive. If the process or its machine was
-   * stopped, the kernel may have kept the answers to earlier probes, and all other bytes, during that time.
+   * Whether the peer is trusted only after its answer to a probe, because the connection may have died unnoticed. If
+   * the process or its machine was stopped, bytes prove nothing, because the kernel may have kept them all that time.
    */
-  #needed = 0;
+  #isDoubted = false;
   /** How far the wall clock is ahead of the monotonic clock, as of the last call of `isTrusted`. */
   #aheadMs = environment.Date.now() - monotonicMs();
-  /** Whether requests wait for the answer to the last probe. */
-  #confirming = false;
-  /** When the last `PROGRESS_BYTES` were complete, and how many bytes have arrived since then. */
-  #progressAt = Number.NEGATIVE_INFINITY;
-  #progressBytes = 0;
-  /** When the client sent the first HEADERS or DATA after the last received byte. Valid while `#unanswered`. */
-  #sentAt = 0;
-  /** Whether the client has sent HEADERS or DATA, and no byte has arrived since. */
-  #unanswered = false;
+  /** When the client sent the first HEADERS or DATA after the last received byte. Infinity if it has sent none. */
+  #sentAt = Number.POSITIVE_INFINITY;
   /** Whether HEADERS or DATA arrived after the answer to the last probe. If so, the server has reset its strikes. */
   #strikesReset = false;
   #strikes = 0;
   #suspectedAt: number | undefined;
-  #closed = false;
   /** Stops the timer of the next probe, or of the answer to the last probe. */
   #stopTimer: (() => void) | undefined;
   #stopSilenceTimer: (() => void) | undefined;
 
   constructor(options: PingerOptions) {
     this.#options = options;
+    this.#isOn = options.timeoutMs < Number.POSITIVE_INFINITY;
   }
 
   busy(busy: boolean): void {
@@ -141,22 +151,23 @@ export class Pinger {
 
   /** The client has sent HEADERS or DATA. The peer is expected to send bytes in response. */
   sent(): void {
-    if (this.#unanswered && this.#stopSilenceTimer !== undefined) return;
+    if (this.#isUnanswered && this.#stopSilenceTimer !== undefined) return;
     const now = monotonicMs();
-    if (!this.#unanswered) this.#sentAt = now;
-    this.#unanswered = true;
+    this.#sentAt = Math.min(this.#sentAt, now);
     if (this.#stopSilenceTimer === undefined) this.#armSilence(now + SILENCE_MS);
   }
 
   received(bytes: number): void {
     const now = monotonicMs();
     if (this.#mayBeOld(now)) this.#doubt();
-    this.#unanswered = false;
+    this.#sentAt = Number.POSITIVE_INFINITY;
     this.#receivedAt = now;
-    this.#progressBytes += bytes;
-    if (this.#progressBytes < PROGRESS_BYTES) return;
-    this.#progressAt = this.#receivedAt;
-    this.#progressBytes = 0;
+    const probe = this.#probe;
+    if (probe === undefined) return;
+    probe.progressBytes += bytes;
+    if (probe.progressBytes < PROGRESS_BYTES) return;
+    probe.progressAt = now;
+    probe.progressBytes = 0;
   }
 
   receivedHeadersOrData(): void {
@@ -169,10 +180,10 @@ export class Pinger {
    * peer without a probe, provided that the silence has lasted for at least `SILENCE_MS + SUSPECT_MS`.
    */
   expired(openedAt: number): void {
-    if (this.#receivedAt > openedAt || this.#awaited !== undefined || !this.#isOn) return;
+    if (this.#receivedAt > openedAt || this.isProbing || !this.#isOn) return;
     const now = monotonicMs();
-    if (this.#mayProbe(now)) return this.#probe();
-    if (!this.#unanswered || now - this.#sentAt < SILENCE_MS + SUSPECT_MS) return;
+    if (this.#mayProbe(now)) return this.#sendProbe(now);
+    if (now - this.#sentAt < SILENCE_MS + SUSPECT_MS) return;
     const judge = (): void => {
       if (this.#receivedAt < now) this.#suspect();
     };
@@ -186,19 +197,18 @@ export class Pinger {
     // Read the clocks in this order. If the process is stopped between two reads, the pinger may then send a needless
     // probe, but never omits a needed one.
     this.#aheadMs = wallMs - monotonicMs();
-    const isProven = !this.#confirming && this.#answered >= this.#needed;
-    return (isProven && now - this.#receivedAt <= TRUST_MS) || !this.#isOn;
+    return (!this.#isDoubted && now - this.#receivedAt <= TRUST_MS) || !this.#isOn;
   }
 
   /** Whether the kernel may have kept the bytes that the client reads at `now` for longer than `TRUST_MS`. */
   #mayBeOld(now: number): boolean {
-    return now - Math.max(this.#receivedAt, this.#probedAt) > TRUST_MS;
+    return now - this.#quietSince > TRUST_MS;
   }
 
   /** Trusts the peer only after its answer to a probe that the pinger sends from now on. */
   #doubt(): void {
-    this.#needed = this.#count + 1;
-    this.#confirming = false;
+    this.#isDoubted = true;
+    if (this.#probe !== undefined) Object.assign(this.#probe, { isProof: false, isAwaited: false });
   }
 
   /**
@@ -208,18 +218,17 @@ export class Pinger {
    * process was stopped.
    */
   confirm(now: number): void {
-    if (this.#confirming || this.isTrusted(now)) return;
+    if (this.#probe?.isAwaited || this.isTrusted(now)) return;
     if (!this.#mayProbe(now)) return this.#suspect();
-    this.#confirming = true;
-    this.#probe();
+    this.#sendProbe(now, true);
   }
 
   /** The peer has answered a PING. Only the answer to the last probe counts. */
   acknowledged(opaque: number): void {
-    if (opaque !== this.#awaited) return;
-    this.#awaited = undefined;
-    this.#confirming = false;
-    this.#answered = opaque;
+    const probe = this.#probe;
+    if (opaque !== probe?.number) return;
+    this.#probe = undefined;
+    if (probe.isProof) this.#isDoubted = false;
     this.#answeredAt = monotonicMs();
     this.#strikesReset = false;
     this.#stopTimer?.();
@@ -230,7 +239,7 @@ export class Pinger {
 
   /** Whether the peer has not yet answered the last probe. */
   get isProbing(): boolean {
-    return this.#awaited !== undefined;
+    return this.#probe !== undefined;
   }
 
   /** Whether the pinger suspects that the peer is gone, and no byte has arrived since the suspicion began. */
@@ -239,14 +248,19 @@ export class Pinger {
   }
 
   stop(): void {
-    this.#closed = true;
+    this.#isOn = false;
     this.#stopTimer?.();
     this.#stopSilenceTimer?.();
   }
 
-  /** Whether the pinger sends probes. With an infinite timeout, it sends none, because silence would prove nothing. */
-  get #isOn(): boolean {
-    return this.#options.timeoutMs < Number.POSITIVE_INFINITY && !this.#closed;
+  /** Whether the client has sent HEADERS or DATA, and no byte has arrived since. */
+  get #isUnanswered(): boolean {
+    return this.#sentAt < Number.POSITIVE_INFINITY;
+  }
+
+  /** Since when the peer has sent nothing after the last probe. */
+  get #quietSince(): number {
+    return Math.max(this.#probe?.sentAt ?? 0, this.#receivedAt);
   }
 
   /** Whether etcd's limit, as described at `Pinger`, allows a probe now. */
@@ -256,13 +270,13 @@ export class Pinger {
 
   /** Whether a probe now is sooner than etcd's limit allows if no HEADERS or DATA have reset the strikes. */
   #isSoon(now: number): boolean {
-    const lastAt = this.#awaited === undefined ? this.#answeredAt : this.#probedAt;
+    const lastAt = this.#probe?.sentAt ?? this.#answeredAt;
     return now - lastAt < (this.#busy ? this.#options.intervalMs : IDLE_INTERVAL_MS);
   }
 
   #armInterval(): void {
     this.#arm(this.#options.intervalMs, () => {
-      if (this.#busy) this.#probe();
+      if (this.#busy && this.#isOn) this.#sendProbe(monotonicMs());
     });
   }
 
@@ -280,67 +294,60 @@ export class Pinger {
    * shorter, starts the silence timer again. In all other cases, a later request starts the timer.
    */
   #lookForSilence(): void {
-    if (!this.#busy || this.#awaited !== undefined) return;
-    if (!this.#unanswered && !this.#options.awaiting()) return;
+    if (!this.#busy || this.isProbing) return;
+    if (!this.#isUnanswered && !this.#options.awaiting()) return;
     const now = monotonicMs();
     // Compare `now` with the sum. Rounding can make the difference of the two times a little less than `SILENCE_MS`
     // when the timer fires, and a timer for so small a rest would fire again and again.
-    const dueMs = (this.#unanswered ? this.#sentAt : this.#receivedAt) + SILENCE_MS;
+    const dueMs = (this.#isUnanswered ? this.#sentAt : this.#receivedAt) + SILENCE_MS;
     if (now < dueMs) this.#armSilence(dueMs);
-    else if (this.#mayProbe(now)) this.#probe();
+    else if (this.#mayProbe(now)) this.#sendProbe(now);
   }
 
-  #probe(): void {
-    const now = monotonicMs();
+  /** Sends a probe. `isAwaited` says whether requests wait for the answer. */
+  #sendProbe(now: number, isAwaited = false): void {
     if (this.#strikesReset) this.#strikes = 0;
     else if (this.#isSoon(now)) this.#strikes += 1;
+    if (isAwaited || this.#mayBeOld(now)) this.#isDoubted = true;
     this.#count += 1;
-    if (this.#mayBeOld(now)) this.#needed = this.#count;
-    this.#awaited = this.#count;
-    this.#probedAt = now;
-    this.#options.ping(this.#count);
-    this.#armJudgement(now);
+    const probe = { number: this.#count, sentAt: now, isProof: true, isAwaited, progressAt: now, progressBytes: 0 };
+    this.#probe = probe;
+    this.#options.ping(probe.number);
+    this.#armJudgement(probe, now);
   }
 
   /** When the pinger suspects the peer: the peer is silent, or its answer to the probe is late. */
-  get #suspectAt(): number {
-    const { timeoutMs } = this.#options;
-    const suspectAt = Math.min(this.#quietSince + SUSPECT_MS, this.#probedAt + timeoutMs);
-    return this.#confirming ? Math.min(this.#probedAt + CONFIRM_MS, suspectAt) : suspectAt;
+  #suspectAt({ sentAt, isAwaited }: Probe): number {
+    const suspectAt = Math.min(this.#quietSince + SUSPECT_MS, sentAt + this.#options.timeoutMs);
+    return isAwaited ? Math.min(sentAt + CONFIRM_MS, suspectAt) : suspectAt;
   }
 
   /** When the connection is lost, unless `uploadedAt` postpones the loss. */
-  get #doubtAt(): number {
+  #doubtAt({ progressAt }: Probe): number {
     const { timeoutMs } = this.#options;
-    const progressAt = Math.max(this.#probedAt, this.#progressAt);
     return Math.min(this.#quietSince + timeoutMs, progressAt + MAX_TIMEOUTS * timeoutMs);
   }
 
-  /** Since when the peer has sent nothing after the last probe. */
-  get #quietSince(): number {
-    return Math.max(this.#probedAt, this.#receivedAt);
-  }
-
-  #armJudgement(now: number): void {
-    const doubtAt = this.#doubtAt;
+  #armJudgement(probe: Probe, now: number): void {
+    const doubtAt = this.#doubtAt(probe);
     const lostAt = now < doubtAt ? doubtAt : this.#options.uploadedAt();
-    const due = this.#suspectedAt !== undefined ? lostAt : Math.min(lostAt, this.#suspectAt);
+    const due = this.#suspectedAt !== undefined ? lostAt : Math.min(lostAt, this.#suspectAt(probe));
     // The grace time has a separate timer. If the event loop was blocked, it reads the bytes that have arrived before
     // this second timer fires.
-    this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge()));
+    this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge(probe)));
   }
 
-  #judge(): void {
+  #judge(probe: Probe): void {
     const now = monotonicMs();
-    const isInDoubt = now >= this.#doubtAt;
+    const isInDoubt = now >= this.#doubtAt(probe);
     if (isInDoubt && now >= this.#options.uploadedAt()) return this.#options.lost();
-    if (now >= this.#suspectAt) this.#suspect();
+    if (now >= this.#suspectAt(probe)) this.#suspect();
     if (isInDoubt) this.#options.doubted();
-    if (!this.#closed) this.#armJudgement(now);
+    if (this.#isOn) this.#armJudgement(probe, now);
   }
 
   #suspect(): void {
-    if (this.#suspectedAt !== undefined || this.#closed) return;
+    if (this.#suspectedAt !== undefined || !this.#isOn) return;
     this.#suspectedAt = monotonicMs();
     this.#options.suspected();
   }

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../host/index.js';
 import type { Metadata } from '../transport.js';
-import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from './hpack/encoder.js';
-import { entryBytes, type HeaderField } from './hpack/tables.js';
+import { neverIndexedBytes, writeNeverIndexed } from './hpack/encoder.js';
+import { entryBytes, type FixedFields, fixedFields, type HeaderField } from './hpack/tables.js';
 
 const TIMEOUT_HEADER = 'grpc-timeout';
 /** The maximum number in the value of `grpc-timeout`, because gRPC allows at most eight digits. */
@@ -20,56 +20,28 @@ const TIMEOUT_UNITS: readonly (readonly [unit: string, ms: number])[] = [
  */
 const SHARED: HeaderField = ['hasleader', 'true'];
 
-/** The encoded header fields that are the same for many calls of a method. */
-interface Block {
-  /** The version of the encoder's dynamic table for which the block is valid. */
-  readonly version: number;
-  readonly bytes: Uint8Array;
-  /** The size of the fields, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
-  readonly listBytes: number;
-}
-
-/** Encodes the headers of requests. https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html */
+/** The headers of requests. https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html */
 export class RequestHeaders {
-  readonly #encoder = new HpackEncoder();
-  /** By the path of the method, first the blocks without `SHARED`, then those with it. */
-  readonly #blocks = [new Map<string, Block>(), new Map<string, Block>()] as const;
   readonly #endpoint: Endpoint;
+  /** By the path of the method, first the fields without `SHARED`, then those with it. */
+  readonly #fixed = [new Map<string, FixedFields>(), new Map<string, FixedFields>()] as const;
 
   constructor(endpoint: Endpoint) {
     this.#endpoint = endpoint;
   }
 
-  resizeTable(bytes: number): void {
-    this.#encoder.resize(bytes);
-  }
-
   /**
-   * Returns the encoded fields that are the same for every call of the method: all except the timeout and the metadata
-   * other than `SHARED`. The caller must send the block, because otherwise the peer's dynamic table would no longer
-   * equal the table of the encoder.
+   * Returns the fields that are the same for every call of the method: all except the timeout and the metadata other
+   * than `SHARED`.
    */
-  block(path: string, metadata: Metadata | undefined): Uint8Array {
-    const blocks = this.#blocksFor(metadata);
-    const cached = blocks.get(path);
-    if (cached !== undefined && cached.version === this.#encoder.version) return cached.bytes;
-    const { version } = this.#encoder;
-    const fields = this.#fields(path, metadata);
-    const bytes = this.#encoder.encode(fields);
-    if (version === this.#encoder.version) blocks.set(path, { version, bytes, listBytes: listBytesOf(fields) });
-    return bytes;
-  }
-
-  /** Returns the size of all fields of a request, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
-  listBytes(path: string, timeout: string, metadata: Metadata | undefined): number {
-    let bytes = this.#blocksFor(metadata).get(path)?.listBytes ?? listBytesOf(this.#fields(path, metadata));
-    if (timeout !== '') bytes += entryBytes([TIMEOUT_HEADER, timeout]);
-    for (const name in metadata) if (!isShared(name, metadata)) bytes += entryBytes([name, metadata[name] as string]);
-    return bytes;
-  }
-
-  #blocksFor(metadata: Metadata | undefined): Map<string, Block> {
-    return this.#blocks[isShared(SHARED[0], metadata) ? 1 : 0];
+  fixed(path: string, metadata: Metadata | undefined): FixedFields {
+    const known = this.#fixed[isShared(SHARED[0], metadata) ? 1 : 0];
+    let fixed = known.get(path);
+    if (fixed === undefined) {
+      fixed = fixedFields(this.#fields(path, metadata));
+      known.set(path, fixed);
+    }
+    return fixed;
   }
 
   #fields(path: string, metadata: Metadata | undefined): readonly HeaderField[] {
@@ -89,6 +61,13 @@ export class RequestHeaders {
 
 function isShared(name: string, metadata: Metadata | undefined): boolean {
   return name === SHARED[0] && metadata?.[name] === SHARED[1];
+}
+
+/** Returns the size of the fields that `writeCallFields` writes, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
+export function callListBytes(timeout: string, metadata: Metadata | undefined): number {
+  let bytes = timeout === '' ? 0 : entryBytes([TIMEOUT_HEADER, timeout]);
+  for (const name in metadata) if (!isShared(name, metadata)) bytes += entryBytes([name, metadata[name] as string]);
+  return bytes;
 }
 
 /** Returns the number of bytes that `writeCallFields` writes. */
@@ -114,8 +93,4 @@ export function grpcTimeout(ms: number): string {
     if (amount <= MAX_TIMEOUT) return `${amount}${unit}`;
   }
   return '';
-}
-
-function listBytesOf(fields: readonly HeaderField[]): number {
-  return fields.reduce((sum, field) => sum + entryBytes(field), 0);
 }

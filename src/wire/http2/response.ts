@@ -88,51 +88,56 @@ export function percentDecoded(text: string): string {
   return textOf(Uint8Array.from(bytes));
 }
 
+/** What an answer that is not a gRPC status says: the status of the call, and the reason of its error. */
+type Verdict = readonly [code: StatusCode, reason: Reason];
+
 /**
  * The gRPC status for an HTTP status: https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html. All other
- * HTTP statuses become `Unknown`.
+ * HTTP statuses become `Unknown`, and say that the server is not etcd.
+ *
+ * - `ConnectionLost`: A proxy may send this status because it cannot reach etcd or is overloaded. etcd may answer the
+ *   next attempt.
+ * - `Other`: The status refuses one request, because it took too long or is too large. Other requests may succeed.
  */
-const STATUS_OF_HTTP: Readonly<Record<number, StatusCode>> = {
-  400: 'Internal',
-  401: 'Unauthenticated',
-  403: 'PermissionDenied',
-  404: 'Unimplemented',
-  429: 'Unavailable',
-  502: 'Unavailable',
-  503: 'Unavailable',
-  504: 'Unavailable',
+const OF_HTTP: Readonly<Record<number, Verdict>> = {
+  400: ['Internal', 'NotEtcd'],
+  401: ['Unauthenticated', 'NotEtcd'],
+  403: ['PermissionDenied', 'NotEtcd'],
+  404: ['Unimplemented', 'NotEtcd'],
+  408: ['Unknown', 'Other'],
+  413: ['Unknown', 'Other'],
+  414: ['Unknown', 'Other'],
+  429: ['Unavailable', 'ConnectionLost'],
+  431: ['Unknown', 'Other'],
+  502: ['Unavailable', 'ConnectionLost'],
+  503: ['Unavailable', 'ConnectionLost'],
+  504: ['Unavailable', 'ConnectionLost'],
 };
 
 /**
  * The gRPC status for each RST_STREAM error code, according to the section "Errors" of the gRPC protocol. All other
- * codes become `Internal`.
+ * codes become `Internal`. Codes with reason `ConnectionLost` count as a lost connection, because another attempt may
+ * succeed.
  */
-const STATUS_OF_RESET: Readonly<Record<number, StatusCode>> = {
-  [ErrorCode.REFUSED_STREAM]: 'Unavailable',
-  [ErrorCode.CANCEL]: 'Canceled',
-  [ErrorCode.ENHANCE_YOUR_CALM]: 'ResourceExhausted',
-  [ErrorCode.INADEQUATE_SECURITY]: 'PermissionDenied',
+const OF_RESET: Readonly<Record<number, Verdict>> = {
+  [ErrorCode.NO_ERROR]: ['Internal', 'ConnectionLost'],
+  [ErrorCode.INTERNAL_ERROR]: ['Internal', 'ConnectionLost'],
+  [ErrorCode.STREAM_CLOSED]: ['Internal', 'ConnectionLost'],
+  [ErrorCode.REFUSED_STREAM]: ['Unavailable', 'StreamRefused'],
+  [ErrorCode.CANCEL]: ['Canceled', 'ConnectionLost'],
+  [ErrorCode.CONNECT_ERROR]: ['Internal', 'ConnectionLost'],
+  [ErrorCode.ENHANCE_YOUR_CALM]: ['ResourceExhausted', 'Other'],
+  [ErrorCode.INADEQUATE_SECURITY]: ['PermissionDenied', 'Other'],
 };
-
-/** Error codes of RST_STREAM that count as a lost connection, because another attempt may succeed. */
-const LOST_BY_RESET: ReadonlySet<number> = new Set([
-  ErrorCode.NO_ERROR,
-  ErrorCode.INTERNAL_ERROR,
-  ErrorCode.STREAM_CLOSED,
-  ErrorCode.CANCEL,
-  ErrorCode.CONNECT_ERROR,
-]);
 
 /** Returns the error in the trailers, or undefined for status OK. Headers that end the stream count as trailers. */
 export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { grpcStatus, grpcMessage } = fields;
   if (grpcStatus === 0) return undefined;
-  if (grpcStatus === undefined) return statusError('Unknown', 'the response ended without grpc-status', where);
-  return errorFromStatus(statusCode(grpcStatus), grpcMessage, where);
+  if (grpcStatus !== undefined) return errorFromStatus(statusCode(grpcStatus), grpcMessage, where);
+  const details = { code: 'Unknown', reason: 'Other', outcome: 'unknown', ...where } as const;
+  return new EtcdError('the response ended without grpc-status', details);
 }
-
-/** HTTP statuses that refuse one request, because it took too long or is too large. Other requests may succeed. */
-const REFUSES_REQUEST: ReadonlySet<number> = new Set([408, 413, 414, 431]);
 
 /** Maximum length of a header, with its name, in an error text. */
 const MAX_SHOWN_CHARS = 80;
@@ -144,15 +149,12 @@ const MAX_SHOWN_CHARS = 80;
 export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { httpStatus = 0, contentType = 'none', server } = fields;
   if (httpStatus === 200 && /^application\/grpc(?:$|[+;])/.test(contentType)) return undefined;
-  const code = httpStatus === 200 ? 'Unknown' : (STATUS_OF_HTTP[httpStatus] ?? 'Unknown');
+  const [code, reason] = OF_HTTP[httpStatus] ?? ['Unknown', 'NotEtcd'];
   const shown = [`content-type: ${contentType}`, ...(server === undefined ? [] : [`server: ${server}`])];
   const headers = shown.map((text) => text.slice(0, MAX_SHOWN_CHARS)).join(', ');
   const problem = `the server answered with HTTP status ${httpStatus} (${headers}), not with a gRPC response`;
-  // A proxy may send a status that means Unavailable because it cannot reach etcd or is overloaded. etcd may answer the
-  // next attempt.
-  if (code === 'Unavailable' || REFUSES_REQUEST.has(httpStatus)) return statusError(code, problem, where);
-  const details = { code, reason: 'NotEtcd', outcome: 'unknown', ...where } as const;
-  return new EtcdError(`${problem}: it is not etcd, or a proxy refused the call`, details);
+  const why = reason === 'NotEtcd' ? ': it is not etcd, or a proxy refused the call' : '';
+  return new EtcdError(problem + why, { code, reason, outcome: 'unknown', ...where });
 }
 
 /**
@@ -162,21 +164,8 @@ export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): Etc
  */
 export function errorOfReset(code: number, where: ErrorContext): EtcdError {
   const problem = `the peer ended the stream with RST_STREAM, ${errorCodeName(code)}`;
-  const refused = code === ErrorCode.REFUSED_STREAM;
-  return new EtcdError(problem, {
-    code: STATUS_OF_RESET[code] ?? 'Internal',
-    reason: refused ? 'StreamRefused' : LOST_BY_RESET.has(code) ? 'ConnectionLost' : 'Other',
-    outcome: 'unknown',
-    ...where,
-  });
-}
-
-/**
- * Returns the error for a stream whose identifier is above the last stream identifier of GOAWAY. The peer has not
- * processed such a stream: RFC 9113, section 6.8.
- */
-export function notProcessed(problem: string, where: ErrorContext): EtcdError {
-  return new EtcdError(problem, { code: 'Unavailable', reason: 'StreamRefused', outcome: 'rejected', ...where });
+  const [status, reason] = OF_RESET[code] ?? ['Internal', 'Other'];
+  return new EtcdError(problem, { code: status, reason, outcome: 'unknown', ...where });
 }
 
 /** Returns the error for a stream whose connection has closed or accepts no more streams. */
@@ -207,9 +196,4 @@ export function responseHeadersTooLarge(problem: string, where: ErrorContext): E
 /** Returns the error for a response that violates the protocol. */
 export function badResponse(problem: string, reason: Reason, where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'Internal', reason, outcome: 'unknown', ...where });
-}
-
-function statusError(code: StatusCode, problem: string, where: ErrorContext): EtcdError {
-  const reason = code === 'Unavailable' ? 'ConnectionLost' : 'Other';
-  return new EtcdError(problem, { code, reason, outcome: 'unknown', ...where });
 }

@@ -8,6 +8,7 @@ import {
   readUint32,
   writeUint32,
 } from './frame.js';
+import type { HpackEncoder } from './hpack/encoder.js';
 
 /** Setting identifiers. RFC 9113, section 6.5.2. */
 export const Setting = {
@@ -59,12 +60,6 @@ export interface Http2TransportOptions extends TransportOptions {
   readonly windowBytes: number;
 }
 
-/** The part of a connection that encodes the headers that this end of the connection sends. */
-export interface HeaderWriter {
-  /** Applies the peer's SETTINGS_HEADER_TABLE_SIZE. */
-  resizeTable(bytes: number): void;
-}
-
 /** The peer's settings. The initial values apply until the peer's first SETTINGS frame arrives. */
 export class PeerSettings {
   maxConcurrentStreams = Number.POSITIVE_INFINITY;
@@ -74,12 +69,12 @@ export class PeerSettings {
 
   /**
    * Applies the SETTINGS payload in `bytes` from `start` to `end`. Ignores unknown settings. Calls
-   * `headerWriter.resizeTable` for each SETTINGS_HEADER_TABLE_SIZE, because the HPACK encoder must also signal a size
-   * that a later value in the same frame replaces.
+   * `encoder.resize` for each SETTINGS_HEADER_TABLE_SIZE, because the encoder must also signal a size that a later value
+   * in the same frame replaces.
    *
    * @throws ConnectionError on a value that RFC 9113 does not allow.
    */
-  apply(bytes: Uint8Array, start: number, end: number, headerWriter: HeaderWriter): void {
+  apply(bytes: Uint8Array, start: number, end: number, encoder: HpackEncoder): void {
     if ((end - start) % SETTING_BYTES !== 0) {
       throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, `SETTINGS of ${end - start} bytes`);
     }
@@ -88,7 +83,7 @@ export class PeerSettings {
       const value = readUint32(bytes, at + 2);
       switch (setting) {
         case Setting.HEADER_TABLE_SIZE:
-          headerWriter.resizeTable(value);
+          encoder.resize(value);
           break;
         case Setting.ENABLE_PUSH:
           // Section 6.5.2: a server must not send any value but 0.

@@ -1,7 +1,7 @@
 import type { EtcdError } from '../../base/index.js';
 import type { Metadata } from '../transport.js';
 import { ReceiveWindow, type SendFlow } from './flow-control.js';
-import { ErrorCode, MAX_WINDOW_BYTES, StreamError } from './frame.js';
+import { ErrorCode, StreamError } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import { MessageAssembler, type MessageReceiver, SendQueue } from './message-framing.js';
 import type { PeerStream } from './peer-frames.js';
@@ -297,21 +297,6 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     if (this.#state === 'closed') return;
     this.#close();
     this.#end(error);
-  }
-
-  /**
-   * Enlarges the send window, or reduces it if `increment` is negative: RFC 9113, section 6.9.2.
-   *
-   * @throws StreamError if the window would exceed 2^31 - 1.
-   */
-  growWindow(increment: number): void {
-    this.sendWindowBytes += increment;
-    if (this.sendWindowBytes > MAX_WINDOW_BYTES) {
-      throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'the window of the stream exceeds 2^31 - 1');
-    }
-    if (!this.#queue.hasMessages) return;
-    this.connection?.flow.wait(this);
-    this.connection?.flow.pump();
   }
 
   /** Sends one DATA frame of at most `maxBytes` from the queue. Returns whether another frame could follow. */

@@ -103,7 +103,8 @@ export class Writer {
   }
 
   // The methods named `…Field` write the tag and the value of a field. They write nothing for a field that is left out
-  // or has its default value (proto3's implicit presence).
+  // or has its default value (proto3's implicit presence). The generated code calls them. A type of fields that no
+  // generated codec contains has no method here.
 
   boolField(tag: number, value: boolean | undefined): void {
     if (!value) return;
@@ -135,12 +136,6 @@ export class Writer {
     this.string(value);
   }
 
-  uint32Field(tag: number, value: number | undefined): void {
-    if (value === undefined || value === 0) return;
-    this.tag(tag);
-    this.uint32(value);
-  }
-
   uint64Field(tag: number, value: bigint | undefined): void {
     if (value === undefined || value === 0n) return;
     this.tag(tag);
@@ -154,22 +149,7 @@ export class Writer {
     this.message(codec, message);
   }
 
-  // The methods named `…Fields` write every element of a repeated field.
-
-  bytesFields(tag: number, values: readonly Uint8Array[] | undefined): void {
-    for (const value of values ?? []) {
-      this.tag(tag);
-      this.bytes(value);
-    }
-  }
-
-  stringFields(tag: number, values: readonly string[] | undefined): void {
-    for (const value of values ?? []) {
-      this.tag(tag);
-      this.string(value);
-    }
-  }
-
+  /** Writes every element of a repeated field. */
   messageFields<T>(tag: number, codec: MessageWriter<T>, messages: readonly Init<T>[] | undefined): void {
     for (const message of messages ?? []) {
       this.tag(tag);
@@ -177,10 +157,13 @@ export class Writer {
     }
   }
 
+  /** Writes the packed values of a repeated numeric field. */
   packedField<T>(tag: number, values: readonly T[] | undefined, write: (value: T) => void): void {
     if (values === undefined || values.length === 0) return;
     this.tag(tag);
-    this.packed(values, write);
+    const start = this.#openLengthDelimited();
+    for (const value of values) write(value);
+    this.#closeLengthDelimited(start);
   }
 
   unknownCase(oneof: string): never {
@@ -190,13 +173,6 @@ export class Writer {
   message<T>(codec: MessageWriter<T>, message: Init<T>): void {
     const start = this.#openLengthDelimited();
     codec.write(this, message);
-    this.#closeLengthDelimited(start);
-  }
-
-  /** Writes the packed values of a repeated numeric field. */
-  packed<T>(values: readonly T[], write: (value: T) => void): void {
-    const start = this.#openLengthDelimited();
-    for (const value of values) write(value);
     this.#closeLengthDelimited(start);
   }
 

@@ -9,7 +9,7 @@ import { methods } from '../../../src/gen/methods.js';
 import { parseEndpoint } from '../../../src/host/endpoint.js';
 import type { CallerStream } from '../../../src/host/host.js';
 import { overCallerStream } from '../../../src/host/node.js';
-import { overWebStreams, WebByteStream } from '../../../src/host/web-streams.js';
+import { overWebStreams, webByteStream } from '../../../src/host/web-streams.js';
 import { type ClientOptions, EtcdError, type Http2Options, http2, prefix } from '../../../src/index.js';
 import { Http2Server } from '../../../src/testing/http2-server/server.js';
 import { MemoryEtcd } from '../../../src/testing/index.js';
@@ -130,7 +130,7 @@ describe('a client with `http2({ connect })`', () => {
     const connect = (): CallerStream => {
       const [up, down] = [new TransformStream<Uint8Array>(), new TransformStream<Uint8Array>()];
       server.accept('http://etcd.internal:2379', (events) => {
-        return new WebByteStream({ readable: up.readable, writable: down.writable }, events);
+        return webByteStream({ readable: up.readable, writable: down.writable }, events);
       });
       return { readable: down.readable, writable: up.writable };
     };

@@ -21,13 +21,14 @@ export class HpackEncoder {
   #capacityBytes = DEFAULT_TABLE_BYTES;
   #sizeUpdate: number[] = [];
   /** The version of the dynamic table. An encoded block may be sent again as long as the version stays the same. */
-  version = 0;
+  #version = 0;
+  readonly #blocks = new Map<readonly HeaderField[], { readonly version: number; readonly bytes: Uint8Array }>();
 
   /** Applies the peer's SETTINGS_HEADER_TABLE_SIZE. The next block begins with an empty table of at most that size. */
   resize(capacityBytes: number): void {
     const capacity = Math.min(capacityBytes, DEFAULT_TABLE_BYTES);
     if (capacity === this.#capacityBytes) return;
-    this.version += 1;
+    this.#version += 1;
     this.#entries = [];
     this.#bytes = 0;
     this.#capacityBytes = capacity;
@@ -35,11 +36,20 @@ export class HpackEncoder {
     this.#sizeUpdate = [TABLE_SIZE_UPDATE.bits, ...integer(TABLE_SIZE_UPDATE, capacity)];
   }
 
+  /**
+   * Encodes the fields. The caller must send the block, because otherwise the peer's dynamic table would no longer equal
+   * the table of the encoder. The encoder keeps the block until the table changes, so the caller should pass the same
+   * array for the same fields, and must not change the array.
+   */
   encode(fields: readonly HeaderField[]): Uint8Array {
-    const block = [...this.#sizeUpdate, ...fields.flatMap((field) => this.#field(field))];
-    if (this.#sizeUpdate.length > 0) this.version += 1;
+    const known = this.#blocks.get(fields);
+    if (known !== undefined && known.version === this.#version) return known.bytes;
+    const version = this.#version;
+    const bytes = Uint8Array.from([...this.#sizeUpdate, ...fields.flatMap((field) => this.#field(field))]);
+    if (this.#sizeUpdate.length > 0) this.#version += 1;
     this.#sizeUpdate = [];
-    return Uint8Array.from(block);
+    if (version === this.#version) this.#blocks.set(fields, { version, bytes });
+    return bytes;
   }
 
   #field(field: HeaderField): number[] {
@@ -57,7 +67,7 @@ export class HpackEncoder {
     if (added) {
       this.#entries.push(field);
       this.#bytes += bytes;
-      this.version += 1;
+      this.#version += 1;
     }
     return literal;
   }

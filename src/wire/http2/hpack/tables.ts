@@ -11,6 +11,17 @@ export function entryBytes([name, value]: HeaderField): number {
   return name.length + value.length + ENTRY_OVERHEAD_BYTES;
 }
 
+/** A list of fields that is the same for many requests or responses. */
+export interface FixedFields {
+  readonly fields: readonly HeaderField[];
+  /** The size of the fields, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
+  readonly listBytes: number;
+}
+
+export function fixedFields(fields: readonly HeaderField[]): FixedFields {
+  return { fields, listBytes: fields.reduce((sum, field) => sum + entryBytes(field), 0) };
+}
+
 /** The static table: RFC 7541, appendix A. Its first entry has index 1. */
 export const STATIC_TABLE: readonly HeaderField[] = [
   [':authority', ''],
