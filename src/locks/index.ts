@@ -38,4 +38,11 @@ export {
   watchUntil,
   withinLimit,
 } from './waiting.js';
-export { AGAIN, isSessionOver, sessionAfterSession, type WithSessionsOptions, withSessions } from './with-sessions.js';
+export {
+  AGAIN,
+  isSessionOver,
+  sessionAfterSession,
+  untilClosed,
+  type WithSessionsOptions,
+  withSessions,
+} from './with-sessions.js';

@@ -33,6 +33,7 @@ import {
   type LeadOptions,
   lead,
   untilAnswered,
+  untilClosed,
 } from '../../locks/index.js';
 import { checkTimeout } from '../../rpc/index.js';
 import { FollowedKeys } from './followed-keys.js';
@@ -151,11 +152,13 @@ const OWNED_FIELDS = checkedLaterAll('keys', 'ownerOf');
  * `owned`, the handler still runs for a deleted key when `reconcile` or the term begins, if at that time a key of the
  * ranges in `owned` belongs to the deleted key.
  *
+ * If the client closes, `reconcile` ends as if the option `signal` had aborted, and `close` waits for it.
+ *
  * A handler that does not end occupies one of the `concurrency` slots, and delays the end of `reconcile` or of the
  * term.
  *
- * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
- * the server refuses the watch or a read. While no server answers, `reconcile` waits. An error of the handler only
+ * @throws EtcdError with reason `InvalidInput` or `PermissionDenied`, with `ClientClosed` if the client was closed before
+ * the call, or with another reason for which the server refuses the watch or a read. While no server answers, `reconcile` waits. An error of the handler only
  * repeats the run.
  *
  * @example
@@ -203,21 +206,23 @@ export async function reconcile(
     handler,
     options: { ...options, owned: ownedKeys(owned, 'owned') },
   };
-  const ending = new Ending(signal);
-  const { fail } = ending;
-  try {
-    if (election === undefined) await control(controller, ending.signal, fail);
-    else {
-      const { name, candidate, ...lease } = election;
-      await lead(client, name, candidate, (term) => control(controller, term.signal, fail, term.held), {
-        ...lease,
-        signal: ending.signal,
-      });
+  await untilClosed(client, signal, async (stop) => {
+    const ending = new Ending(stop);
+    const { fail } = ending;
+    try {
+      if (election === undefined) await control(controller, ending.signal, fail);
+      else {
+        const { name, candidate, ...lease } = election;
+        await lead(client, name, candidate, (term) => control(controller, term.signal, fail, term.held), {
+          ...lease,
+          signal: ending.signal,
+        });
+      }
+    } finally {
+      ending.close();
     }
-  } finally {
-    ending.close();
-  }
-  ending.throwIfFailed();
+    ending.throwIfFailed();
+  });
 }
 
 interface Controller {

@@ -190,7 +190,8 @@ function lost(why: string, lostBy: EtcdError | undefined, outcome: 'rejected' | 
  * tick is due when the wall clock of the leader reaches its time. No leader runs a tick that is not later than the last
  * claimed one, except to repeat a run that was cut short.
  *
- * Resolves when the option `signal` has aborted and the handler has ended, or when `when` returns null. Each key of the
+ * Resolves when the option `signal` has aborted or the client closes, after the handler has ended, or when `when` returns
+ * null. Each key of the
  * schedule begins with its name and `/`. No slash-separated part of the name may be `leader` or `tick`.
  *
  * @throws EtcdError as `lead` does, with reason `InvalidInput` if `when` returns a date that is not later, and with

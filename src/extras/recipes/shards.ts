@@ -10,7 +10,14 @@ import {
   toBytes,
 } from '../../base/index.js';
 import { type CoreKeyspace, checkClient, keyspaceClientOf, prefix } from '../../client/index.js';
-import { AGAIN, checkNameOutside, LEASE_OPTIONS, type SessionOptions, sessionAfterSession } from '../../locks/index.js';
+import {
+  AGAIN,
+  checkNameOutside,
+  LEASE_OPTIONS,
+  type SessionOptions,
+  sessionAfterSession,
+  untilClosed,
+} from '../../locks/index.js';
 import { type CallOptions, checkCallOptions, type WithHeader, withHeader } from '../../rpc/index.js';
 import { MAX_COUNT, quotasOf, readShardKeys, shardsFolder } from './shard-plan.js';
 import { type Shard, ShardWorker } from './shard-worker.js';
@@ -64,13 +71,13 @@ const SHARDS_OPTIONS = {
  * with another session. So one call of `shards` never runs two handlers of one shard at once. After the loss of a
  * session, only writes through `held.txn` are safe.
  *
- * `shards` resolves after the signal in the options has aborted, when all handlers have ended. No slash-separated part
+ * `shards` resolves after the signal in the options has aborted or the client closes, when all handlers have ended. No slash-separated part
  * of the name may be `shards`, because the keys of the shards of `a/shards` would lie among the keys of the shards of
  * `a`.
  *
  * @throws EtcdError with code `FailedPrecondition` if another worker was started earlier with another count. Otherwise
- * with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which the server refuses
- * a call. While no server answers, `shards` waits.
+ * with reason `InvalidInput` or `PermissionDenied`, with `ClientClosed` if the client was closed before the call, or
+ * with another reason for which the server refuses a call. While no server answers, `shards` waits.
  *
  * @example
  * const stop = new AbortController();
@@ -93,11 +100,12 @@ export async function shards(
   checkGivenOptions(options, SHARDS_OPTIONS, 'shards');
   const { count, weight = 1, worker = '', ttl, allowLongTtl, signal, onFailure = () => {} } = options;
   checkShardCount(count, 'count');
-  const stop = signal ?? new AbortController().signal;
-  await sessionAfterSession(client, { ttl, allowLongTtl }, stop, async (session) => {
-    await new ShardWorker(session, { name, count, weight, worker, handler, onFailure, stop }).run();
-    return AGAIN;
-  });
+  await untilClosed(client, signal, (stop) =>
+    sessionAfterSession(client, { ttl, allowLongTtl }, stop, async (session) => {
+      await new ShardWorker(session, { name, count, weight, worker, handler, onFailure, stop }).run();
+      return AGAIN;
+    }),
+  );
 }
 
 /** One worker, as `shardOwners` has read it. */

@@ -23,6 +23,7 @@ import {
   type Session,
   type SessionOptions,
   sessionAfterSession,
+  untilClosed,
   untilSpace,
   type WaitOptions,
   withinLimit,
@@ -210,17 +211,18 @@ export class WorkQueue {
   }
 
   /**
-   * Takes jobs and calls `handler` for each of them, until the signal in the options aborts. Opens a session for the
+   * Takes jobs and calls `handler` for each of them, until the signal in the options aborts or the client closes, which
+   * waits for the handlers. Opens a session for the
    * worker, and another one if it is lost. If `handler` returns, `work` completes the job. If `handler` throws, a
    * worker tries the job again later. The handler may instead call `job.complete`, `job.retry` or `job.bury` itself.
    *
-   * `job.signal` aborts when the job no longer belongs to this worker, or when the signal in the options aborts. If the
+   * `job.signal` aborts when the job no longer belongs to this worker, or when `work` ends. If the
    * handler throws after that, `work` ignores the error and the job returns to the queue. The try does not count if the
    * job still belonged to this worker. A handler that does not end when its job is lost occupies one of the
    * `concurrency` slots. While no server answers, or the server is out of space, `work` waits.
    *
-   * @throws EtcdError with reason `InvalidInput`, `ClientClosed`, `PermissionDenied` or `ResponseTooLarge`, or with
-   * another reason for which the server refuses a call, or the error of `onFailure` or `retryDelayMs`. The signals of
+   * @throws EtcdError with reason `InvalidInput`, `PermissionDenied` or `ResponseTooLarge`, with `ClientClosed` if
+   * the client was closed before the call, or with another reason for which the server refuses a call, or the error of `onFailure` or `retryDelayMs`. The signals of
    * all jobs abort then, and `work` rejects after their handlers have ended.
    *
    * @example
@@ -236,8 +238,15 @@ export class WorkQueue {
   async work(handler: (job: Job) => Promise<void> | void, options: WorkOptions = {}): Promise<void> {
     checkFunction(handler, 'handler');
     checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
-    const { signal, concurrency = 1, ttl, allowLongTtl, onFailure = () => {} } = options;
-    const ended = new Ending(signal);
+    return untilClosed(this.#client, options.signal, (stop) => this.#work(handler, stop, options));
+  }
+
+  async #work(
+    handler: (job: Job) => Promise<void> | void,
+    asked: AbortSignal,
+    { concurrency = 1, ttl, allowLongTtl, onFailure = () => {} }: WorkOptions,
+  ): Promise<void> {
+    const ended = new Ending(asked);
     const stop = ended.signal;
     const failUnlessOver = (session: Session) => (error: unknown) => {
       if (!isSessionOver(error, session, stop)) ended.fail(error);

@@ -38,7 +38,14 @@ import {
   type Operations,
   onlyNested,
 } from '../../locks/index.js';
-import { beforeSending, type CallOptions, internally, Rpc, type WithHeader } from '../../rpc/index.js';
+import {
+  beforeSending,
+  type CallOptions,
+  internally,
+  Rpc,
+  type RpcSettings,
+  type WithHeader,
+} from '../../rpc/index.js';
 import type { Init, Transport, UnaryCall } from '../../wire/index.js';
 import { ReadBack } from './read-back.js';
 
@@ -66,21 +73,41 @@ class GuardLease {
   #former: Promise<bigint> | undefined;
   /** The writes that the client settles in the background: see `settleLater`. */
   readonly #unsettled: Unsettled[] = [];
-  readonly #closed: AbortSignal;
+  /** The settings of the client, whose calls go on while the client closes. */
+  readonly #settings: RpcSettings;
+  /** Number of writes that have not ended. */
+  #open = 0;
+  /** Ends the wait until no write is open. */
+  #onIdle: (() => void) | undefined;
   #closing = false;
 
-  constructor(keyspace: GuardedKeyspace) {
-    this.#closed = keyspace.settings.closed;
-    this.#rpc = new Rpc(keyspace.transport, keyspace.settings);
-    // After the leases are revoked, no write with guards of these leases can be applied.
-    keyspace.closers.add(async () => {
+  constructor({ transport, settings, closers }: GuardedKeyspace) {
+    this.#settings = { ...settings, isClosing: undefined };
+    this.#rpc = new Rpc(transport, this.#settings);
+    // After the leases are revoked, no write with guards of these leases can be applied. So wait for the writes first.
+    closers.add(async () => {
+      if (this.#open > 0)
+        await new Promise<void>((resolve) => {
+          this.#onIdle = resolve;
+        });
       this.#closing = true;
       await Promise.all([this.#revoke(this.#current?.id), this.#revoke(this.#former)]);
     });
   }
 
+  /** Runs a write. While it runs, a closing client does not revoke the leases of its guards. */
+  async run<T>(write: () => Promise<T>): Promise<T> {
+    this.#open += 1;
+    try {
+      return await write();
+    } finally {
+      this.#open -= 1;
+      if (this.#open === 0) this.#onIdle?.();
+    }
+  }
+
   /** Returns the guards of the keyspace, with the ID of their lease. At least half of the TTL of the lease is left. */
-  async guardsOf({ transport, prefix, settings, guardPrefix }: GuardedKeyspace): Promise<[Guards, Promise<bigint>]> {
+  async guardsOf({ transport, prefix, guardPrefix }: GuardedKeyspace): Promise<[Guards, Promise<bigint>]> {
     if (this.#closing) throw clientClosed('not-sent');
     const now = new Moment();
     if (this.#current === undefined || now.since(this.#current.since) >= USABLE_MS) {
@@ -92,7 +119,7 @@ class GuardLease {
     const { id, guards } = this.#current;
     const lease = await id;
     const key = idOf(prefix);
-    const own = guards.get(key) ?? new Guards(new Rpc(transport, settings), lease, guardPrefix, true);
+    const own = guards.get(key) ?? new Guards(new Rpc(transport, this.#settings), lease, guardPrefix, true);
     guards.set(key, own);
     return [own, id];
   }
@@ -114,7 +141,7 @@ class GuardLease {
   }
 
   async #granted(): Promise<bigint> {
-    const limits = { signal: this.#closed, timeoutMs: Number.POSITIVE_INFINITY };
+    const limits = { signal: this.#settings.closed, timeoutMs: Number.POSITIVE_INFINITY };
     return (await this.#rpc.call(REPEATABLE_GRANT, { ttl: BigInt(TTL_S) }, limits)).id;
   }
 
@@ -129,14 +156,15 @@ class GuardLease {
   }
 
   async #settleAll(): Promise<void> {
-    for (let attempt = 0; this.#unsettled.length > 0 && !this.#closed.aborted; ) {
+    const { closed } = this.#settings;
+    for (let attempt = 0; this.#unsettled.length > 0 && !closed.aborted; ) {
       const [{ write, since }] = this.#unsettled as [Unsettled];
       try {
-        if (new Moment().since(since) < TTL_S * 1_000) await write.settle({ signal: this.#closed });
+        if (new Moment().since(since) < TTL_S * 1_000) await write.settle({ signal: closed });
         this.#unsettled.shift();
         attempt = 0;
       } catch {
-        await pause(backoffMs(attempt++), this.#closed);
+        await pause(backoffMs(attempt++), closed);
       }
     }
   }
@@ -162,7 +190,10 @@ export function retriedWrites(keyspace: GuardedKeyspace): Transport {
     unary: <Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> => {
       const write = writeOf(call as unknown as UnaryCall<unknown, unknown>);
       if (write === undefined) return transport.unary(call);
-      return applied(keyspace, call as unknown as UnaryCall<unknown, unknown>, write) as Promise<Response>;
+      const lease = leaseOf(keyspace);
+      return lease.run(() =>
+        applied(keyspace, lease, call as unknown as UnaryCall<unknown, unknown>, write),
+      ) as Promise<Response>;
     },
     stream: (call, handler) => transport.stream(call, handler),
     close: () => transport.close(),
@@ -246,11 +277,11 @@ function mayHaveChangedKeys(operations: Operations, path: string): boolean {
 
 async function applied(
   keyspace: GuardedKeyspace,
+  lease: GuardLease,
   call: UnaryCall<unknown, unknown>,
   { request, responseIn }: Write,
 ): Promise<unknown> {
   checkGuardedCount(request, keyspace.maxTxnOps);
-  const lease = leaseOf(keyspace);
   const { signal, timeoutMs, deadline, endpoint, urgent, observer } = call;
   const limits = { signal, timeoutMs, endpoint };
   const options = internally(limits, { deadline, urgent, observer });

@@ -406,13 +406,13 @@ test('`schedule` rejects when the value of its key is malformed, and says what t
   }
 });
 
-test('`schedule` resolves at once with an aborted signal, and rejects when the client is closed in the middle', async () => {
+test('`schedule` resolves at once with an aborted signal, and when the client closes in the middle', async () => {
   const [etcd, name] = [openClient(), unique('schedule')];
   await schedule(etcd, name, SECOND, () => {}, { signal: AbortSignal.abort() });
   const closing = start(etcd, name, 10, () => {});
   await candidates(openClient(), name, 1);
   await etcd.close();
-  expect(await errorOf(closing.running)).toMatchObject({ reason: 'ClientClosed' });
+  await closing.running;
 });
 
 test('a schedule continues after an outage that lasts longer than the lease of its leader', async () => {

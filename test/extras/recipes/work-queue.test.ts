@@ -532,11 +532,22 @@ describe('WorkQueue', () => {
     expect(() => new WorkQueue(openClient(), 'x').take(session)).toThrow(/session/);
   });
 
-  test('rejects `work` with ClientClosed when the client is closed', async () => {
+  test('completes the running jobs when the client closes, and then resolves `work` and `close`', async () => {
     const { etcd, queue } = open();
     await queue.enqueue('x');
-    const working = errorOf(queue.work(() => etcd.close()));
-    expect(await working).toMatchObject({ reason: 'ClientClosed' });
+    let closing: Promise<void> | undefined;
+    await queue.work(async ({ signal }) => {
+      closing = etcd.close();
+      expect(signal.aborted).toBe(true);
+    });
+    await closing;
+    expect(await new WorkQueue(openClient(), queue.name).counts()).toEqual({
+      ready: 0,
+      delayed: 0,
+      running: 0,
+      dead: 0,
+    });
+    expect(await errorOf(queue.work(() => {}))).toMatchObject({ reason: 'ClientClosed' });
   });
 });
 
