@@ -82,28 +82,17 @@ export function registerMaintenance(router: Router, member: Member): void {
     return { header: header(), hash, compactRevision, hashRevision: is35 ? 0n : revision };
   });
 
-  router.streaming(maintenance.snapshot, (responses, call) => ({
-    message(request) {
-      try {
-        auth.authorize(maintenance.snapshot.path, request, call);
-      } catch (error) {
-        if (!(error instanceof StatusError)) throw error;
-        responses.end(error);
-        return;
-      }
-      const snapshot = takeSnapshot(member);
-      // etcd reports the stored version, which a database in the format of etcd 3.5 does not have.
-      const version = storageVersion() === '3.5.0' ? '' : storageVersion();
-      for (let at = 0; at < snapshot.length; at += SNAPSHOT_CHUNK_BYTES) {
-        const blob = snapshot.subarray(at, at + SNAPSHOT_CHUNK_BYTES);
-        responses.send({ blob, remainingBytes: BigInt(snapshot.length - at - blob.length), version });
-      }
-      responses.send({ blob: new Sha256().update(snapshot).digest(), version });
-      responses.end();
-    },
-    halfClosed() {},
-    canceled() {},
-  }));
+  router.responses(maintenance.snapshot, function* (request, call) {
+    auth.authorize(maintenance.snapshot.path, request, call);
+    const snapshot = takeSnapshot(member);
+    // etcd reports the stored version, which a database in the format of etcd 3.5 does not have.
+    const version = storageVersion() === '3.5.0' ? '' : storageVersion();
+    for (let at = 0; at < snapshot.length; at += SNAPSHOT_CHUNK_BYTES) {
+      const blob = snapshot.subarray(at, at + SNAPSHOT_CHUNK_BYTES);
+      yield { blob, remainingBytes: BigInt(snapshot.length - at - blob.length), version };
+    }
+    yield { blob: new Sha256().update(snapshot).digest(), version };
+  });
 
   router.unary(maintenance.moveLeader, (request, call) => {
     auth.authorize(maintenance.moveLeader.path, request, call);

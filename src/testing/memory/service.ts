@@ -119,6 +119,26 @@ export class Router {
     this.#routes.set(method.path, { method, streaming: handler as StreamingHandler<unknown, unknown> });
   }
 
+  /** Registers a method that answers its request with the yielded responses. The handler throws `StatusError`. */
+  responses<Request, Response>(
+    method: Method<Request, Response, 'server-streaming'>,
+    handler: (request: Request, call: ServerCall) => Iterable<Init<Response>>,
+  ): void {
+    this.streaming(method, (responses, call) => ({
+      message(request) {
+        try {
+          for (const response of handler(request, call)) responses.send(response);
+          responses.end();
+        } catch (error) {
+          if (!(error instanceof StatusError)) throw error;
+          responses.end(error);
+        }
+      },
+      halfClosed() {},
+      canceled() {},
+    }));
+  }
+
   /** The paths of all methods. */
   get paths(): readonly string[] {
     return [...this.#routes.keys()];
