@@ -13,7 +13,7 @@ import type { Alarms } from './alarms.js';
 import { type AuthSnapshot, AuthStore } from './auth-store.js';
 import { Tokens } from './auth-tokens.js';
 import type { AppliedEntry, Caller } from './command.js';
-import { KeyRange } from './key-range.js';
+import { ALL_KEYS } from './key-range.js';
 import { type ServerCall, StatusError, serverError } from './service.js';
 import type { MemberSettings, MemoryVersion } from './settings.js';
 import type { Store } from './store.js';
@@ -26,7 +26,6 @@ const BEARER = 'Bearer ';
 /** The start of the paths of the service Auth. etcd checks no revision of the users for its methods. */
 const AUTH_SERVICE = '/etcdserverpb.Auth/';
 const NO_LEASE = 0n;
-const ALL_KEYS = new KeyRange(Uint8Array.of(0), Uint8Array.of(0));
 
 /** The messages of etcd's package `auth`, which etcd 3.5 sends for some methods instead of the public messages. */
 const INTERNAL_MESSAGES: ReadonlyMap<string, string> = new Map([

@@ -15,7 +15,7 @@ import { EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
 import type { LeaderKey } from '../../gen/v3electionpb/v3election.js';
 import { decode, encode, type Init, type Method } from '../../wire/index.js';
 import type { Change } from './change.js';
-import { type KeyId, KeyRange, keyId } from './key-range.js';
+import { ALL_KEYS, type KeyId, keyId } from './key-range.js';
 import type { Member } from './member.js';
 import { type ResponseStream, type Router, type ServerCall, type Service, StatusError, unaryRoute } from './service.js';
 
@@ -27,7 +27,6 @@ const DEFAULT_TTL_SECONDS = 60n;
 const NO_LEASE = 0n;
 /** The character after `/`. A range from `name/` to `name0` contains all keys with the prefix `name/`. */
 const AFTER_SLASH = '0';
-const ALL_KEYS = new KeyRange(Uint8Array.of(0), Uint8Array.of(0));
 
 /**
  * Registers the services Lock and Election. As in etcd, their handlers call methods of the services KV and Lease with

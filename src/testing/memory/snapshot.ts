@@ -4,7 +4,7 @@ import { AlarmMember, AlarmType, LeaseGrantRequest } from '../../gen/etcdserverp
 import { Event } from '../../gen/mvccpb/kv.js';
 import { type Codec, decode, encode, tableCodec } from '../../wire/index.js';
 import type { AuthUser } from './auth-store.js';
-import { type Change, type Commit, eventOf } from './change.js';
+import { type Change, commitsOf, eventOf } from './change.js';
 import { Crc32c } from './crc32c.js';
 import { keyId } from './key-range.js';
 import type { Member } from './member.js';
@@ -59,7 +59,7 @@ export function parseSnapshot(given: Uint8Array): SnapshotMessage {
  */
 export function restoreSnapshot(member: Member, message: SnapshotMessage): void {
   const { revision, compacted, authEnabled: enabled, authRevision } = message;
-  member.store.restore({ revision, compacted, commits: commitsOf(message.changes) });
+  member.store.restore({ revision, compacted, commits: commitsOf(message.changes.flatMap(changesOf)) });
   member.leases.restore(message.leases.map(({ id, ttl }) => ({ id, ttlSeconds: ttl })));
   member.auth.restore({
     enabled,
@@ -120,17 +120,9 @@ function messageOf(member: Member): SnapshotMessage {
   };
 }
 
-/** Groups the changes by their revisions. */
-function commitsOf(changes: readonly ChangeMessage[]): Commit[] {
-  const commits = new Map<bigint, Change[]>();
-  for (const { index, event } of changes) {
-    const { type, kv } = event ?? Event.create();
-    if (kv === undefined) continue;
-    const commit = commits.get(kv.modRevision) ?? [];
-    commits.set(kv.modRevision, commit);
-    commit.push({ key: keyId(kv.key), type, index: Number(index), kv });
-  }
-  return [...commits].map(([revision, changes]) => ({ revision, changes }));
+function changesOf({ index, event }: ChangeMessage): Change[] {
+  const { type, kv } = event ?? Event.create();
+  return kv === undefined ? [] : [{ key: keyId(kv.key), type, index: Number(index), kv }];
 }
 
 function userOf({ name, password, roles, options }: User): AuthUser {
