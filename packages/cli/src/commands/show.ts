@@ -10,8 +10,7 @@ import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
 import { writePrivateFile } from '../trace/private-files.js';
-import { Recording } from '../trace/recording.js';
-import type { Trace } from '../trace/trace.js';
+import { Recording, tracesOf } from '../trace/recording.js';
 
 interface ShowFlags extends FilterFlags {
   readonly html?: string;
@@ -46,25 +45,22 @@ async function show(files: readonly string[], flags: ShowFlags, io: Io, command:
       'show: got two files, and no --html and no --serve; allowed: two files with one of them',
     );
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
-  const recordings: Recording[] = [];
+  const found: Recording[] = [];
   for (const file of files) {
     const recording = await recordingOf(file, flags, note, (lanes, startMs) =>
       hasPage ? undefined : framePrinter(out, lanes, flags.frames === true, startMs),
     );
     if (recording === undefined)
       return note(`${files.length > 1 ? file : 'the recording'} contains no traffic that fits`);
-    recordings.push(recording);
+    found.push(recording);
   }
+  const recordings = found as [Recording, ...Recording[]];
   if (flags.html !== undefined) {
-    const page = tracePage(recordings.map(({ trace }) => trace) as [Trace, ...Trace[]]);
-    await writePrivateFile(flags.html, '--html', page);
+    await writePrivateFile(flags.html, '--html', tracePage(tracesOf(recordings)));
     note(`the page is in ${flags.html}`);
   }
   if (flags.serve !== true) return;
-  const live = await LivePage.start(
-    () => recordings.map(({ liveTrace }) => liveTrace) as [Trace, ...Trace[]],
-    () => recordings.reduce((sum, { version }) => sum + version, 0),
-  );
+  const live = await LivePage.start(recordings);
   note(`the page is at ${live.url}; press Ctrl-C to end`);
   await orAborted(new Promise(() => {}), io.interrupted).catch(() => {});
   await live.stop();
@@ -90,8 +86,7 @@ async function recordingOf(
         recording = new Recording(file, { lanes, startMs: frame.atMs });
         printed = printer(lanes, frame.atMs);
       }
-      if (printed === undefined) recording.add(frame, false);
-      else printed.frame(frame);
+      (printed ?? recording).frame(frame);
     },
     closed: (connection, atMs) => {
       recording?.closed(connection, atMs);

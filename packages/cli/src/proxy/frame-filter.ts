@@ -29,6 +29,18 @@ export interface Shown {
   closed(connection: number, atMs: number): void;
 }
 
+/** Passes the traffic to each of them. */
+export function toEach(all: readonly (Shown | undefined)[]): Shown {
+  return {
+    frame: (frame) => {
+      for (const each of all) each?.frame(frame);
+    },
+    closed: (connection, atMs) => {
+      for (const each of all) each?.closed(connection, atMs);
+    },
+  };
+}
+
 /**
  * Chooses the frames that a command shows, and the connections whose end it shows. A filter of keys first sees the key
  * in the request, after the header of the request. So the filter holds the frames of a stream back until it has seen a
