@@ -32,7 +32,7 @@ export async function watchLines(context: Context, follow: Follow): Promise<Exit
   };
   const read = async (): Promise<ExitCode> => {
     for await (const line of linesOf(io)) startLine(context, line, start);
-    io.etcdctl?.endOfWatchText();
+    io.etcdctl?.refuse('endOfWatchText');
     await Promise.all(watches);
     return ExitCode.OK;
   };

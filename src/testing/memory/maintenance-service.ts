@@ -1,4 +1,5 @@
 import { onAbort } from '../../base/index.js';
+import { enumName } from '../../extras/transports/json/index.js';
 import { type AlarmMember, AlarmType, DowngradeAction, DowngradeRequest } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import { Sha256 } from '../../host/index.js';
@@ -13,9 +14,6 @@ import { takeSnapshot } from './snapshot.js';
 /** The ID of the leader in a status if the member knows no leader. */
 const NO_LEADER = 0n;
 const SNAPSHOT_CHUNK_BYTES = 32_768;
-const ALARM_NAMES: ReadonlyMap<number, string> = new Map(
-  Object.entries(AlarmType).map(([name, number]) => [number, name]),
-);
 
 /** Registers the service Maintenance. */
 export function registerMaintenance(router: Router, member: Member): void {
@@ -119,7 +117,7 @@ export function registerMaintenance(router: Router, member: Member): void {
 
 /** Returns an alarm as Go prints the message. Go omits a field that has its default value. */
 function describe({ memberId, alarm }: AlarmMember, version: MemoryVersion): string {
-  const fields = `alarm:${ALARM_NAMES.get(alarm) ?? alarm}`;
+  const fields = `alarm:${enumName('etcdserverpb.AlarmType', alarm) ?? alarm}`;
   const all = memberId === 0n ? fields : `memberID:${memberId} ${fields}`;
   // The library that prints the messages of etcd 3.5 and 3.6 adds a space.
   return version === '3.7' ? all : `${all} `;

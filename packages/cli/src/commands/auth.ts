@@ -245,14 +245,14 @@ async function userOf(
   if (!hasPassword) return { name: given, password: undefined };
   // As in etcdctl, a colon belongs to the name if a flag says what the password is.
   const { username: name, password } = loginOf(given, newUserPassword);
-  if (name === '' && given !== '') io.etcdctl?.refuseEmptyUser();
+  if (name === '' && given !== '') io.etcdctl?.refuse('emptyUser');
   if (password === undefined && name !== given) throw emptyPassword(io);
   return { name, password: password ?? (await readPassword(io, name, interactive)) };
 }
 
 function emptyPassword({ etcdctl }: Io): CliError {
   const problem = 'password: got an empty password; allowed: a password of at least one character, or --no-password';
-  return etcdctl?.emptyPassword() ?? new CliError(ExitCode.USAGE, problem);
+  return etcdctl?.problem('emptyPassword') ?? new CliError(ExitCode.USAGE, problem);
 }
 
 /**

@@ -2,15 +2,17 @@ import type { Command } from 'commander';
 import {
   AlarmAction,
   AlarmResponse,
-  AlarmType,
+  type AlarmType,
   type CallOptions,
   type Client,
   CompactionResponse,
   DowngradeAction,
   DowngradeResponse,
   EtcdError,
+  enumName,
   escapeControls,
   HashKVResponse,
+  type JsonObject,
   StatusResponse,
   saveSnapshot,
   toJson,
@@ -22,9 +24,9 @@ import * as asEtcdctl from '../etcdctl/endpoints.js';
 import { goSize } from '../etcdctl/go-format.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { hexId } from '../output.js';
+import { hexId, type Output } from '../output.js';
 import { Progress } from '../progress.js';
-import { HASH_HEADINGS, HEALTH_HEADINGS, STATUS_HEADINGS, statusRow } from '../rows.js';
+import { HASH_HEADINGS, HEALTH_HEADINGS, hashRow, STATUS_HEADINGS, statusRow } from '../rows.js';
 
 export function addClusterCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   const endpoint = addClusterFlag(program.command('endpoint')).description(
@@ -141,7 +143,7 @@ async function alarms(context: Context, action: AlarmAction): Promise<void> {
 }
 
 function alarmName(alarm: AlarmType): string {
-  return Object.entries(AlarmType).find(([, type]) => type === alarm)?.[0] ?? String(alarm);
+  return enumName('etcdserverpb.AlarmType', alarm) ?? String(alarm);
 }
 
 async function moveLeader(context: Context, target: bigint): Promise<void> {
@@ -204,23 +206,8 @@ async function showHashes(context: Context, cluster: boolean, revision: bigint):
   const ask = (client: Client, options: CallOptions) => client.raw.maintenance.hashKv({ revision }, options);
   const answers = await askAll(context, cluster, ask);
   if (out.etcdctl !== undefined) return asEtcdctl.printHashes(context, answers);
-  if (out.format === 'json')
-    out.json(
-      answers.map(({ endpoint, result, failure }) => ({
-        endpoint,
-        ...(result === undefined ? { error: failure?.message ?? '' } : { hashKV: toJson(HashKVResponse, result) }),
-      })),
-    );
-  else
-    out.rows(
-      HASH_HEADINGS,
-      answers.map(({ endpoint, result, failure }) =>
-        [endpoint, String(result?.hash ?? ''), failure?.message ?? String(result?.hashRevision ?? '')].map(
-          escapeControls,
-        ),
-      ),
-    );
-  return exitCodeOf(answers);
+  const json = (hash: HashKVResponse) => ({ hashKV: toJson(HashKVResponse, hash) });
+  return printAnswers(out, answers, json, HASH_HEADINGS, hashRow, 'HASH REVISION');
 }
 
 async function defragment(context: Context, cluster: boolean): Promise<ExitCode> {
@@ -234,12 +221,7 @@ async function defragment(context: Context, cluster: boolean): Promise<ExitCode>
     'in turn',
   );
   if (out.etcdctl !== undefined) return asEtcdctl.printDefragmented(context, answers);
-  if (out.format === 'json')
-    out.json(
-      answers.map(({ endpoint, failure }) =>
-        failure === undefined ? { endpoint } : { endpoint, error: failure.message },
-      ),
-    );
+  if (out.format === 'json') out.json(answers.map((answer) => answerJson(answer, () => ({}))));
   else
     for (const { endpoint, failure, tookMs } of answers)
       out.line(
@@ -255,21 +237,37 @@ async function showStatus(context: Context, cluster: boolean): Promise<ExitCode>
   const { out } = context;
   const answers = await askAll(context, cluster, ({ raw }, options) => raw.maintenance.status({}, options));
   if (out.etcdctl !== undefined) return asEtcdctl.printStatus(context, answers);
-  if (out.format === 'json') {
-    out.json(
-      answers.map(({ endpoint, result, failure }) => ({
-        endpoint,
-        ...(result === undefined ? { error: failure?.message ?? '' } : { status: toJson(StatusResponse, result) }),
-      })),
-    );
-  } else out.rows(STATUS_HEADINGS, answers.map(rowOf));
+  const json = (status: StatusResponse) => ({ status: toJson(StatusResponse, status) });
+  return printAnswers(out, answers, json, STATUS_HEADINGS, statusRow, 'ERRORS');
+}
+
+/**
+ * Prints the answer of each endpoint, with a failure in the column `problemHeading`. Returns the exit code of the first
+ * failure, or 0.
+ */
+function printAnswers<T>(
+  out: Output,
+  answers: readonly Answer<T>[],
+  jsonOf: (result: T) => JsonObject,
+  headings: readonly string[],
+  rowOf: (endpoint: string, result: T) => readonly string[],
+  problemHeading: string,
+): ExitCode {
+  if (out.format === 'json') out.json(answers.map((answer) => answerJson(answer, jsonOf)));
+  else {
+    const rows = answers.map(({ endpoint, result, failure }) => {
+      if (failure === undefined) return rowOf(endpoint, result);
+      const failed: Readonly<Record<string, string>> = { ENDPOINT: endpoint, [problemHeading]: failure.message };
+      return headings.map((heading) => failed[heading] ?? '');
+    });
+    const escaped = rows.map((row) => row.map(escapeControls));
+    out.rows(headings, escaped);
+  }
   return exitCodeOf(answers);
 }
 
-function rowOf({ endpoint, result, failure }: Answer<StatusResponse>): readonly string[] {
-  if (result !== undefined) return statusRow(endpoint, result).map(escapeControls);
-  const problem = escapeControls(failure?.message ?? '');
-  return STATUS_HEADINGS.map((heading) => (heading === 'ENDPOINT' ? endpoint : heading === 'ERRORS' ? problem : ''));
+function answerJson<T>({ endpoint, result, failure }: Answer<T>, jsonOf: (result: T) => JsonObject): JsonObject {
+  return failure === undefined ? { endpoint, ...jsonOf(result) } : { endpoint, error: failure.message };
 }
 
 async function save(context: Context, file: string): Promise<void> {

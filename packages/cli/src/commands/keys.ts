@@ -58,7 +58,7 @@ async function put(context: Context, key: string, value: string | undefined, fla
   // Read the value after `withClient` has asked for a missing password, because both come from standard input.
   const response = await withClient(context, async (client) => {
     const bytes = flags.ignoreValue || value !== undefined ? undefined : await readAll(io);
-    if (bytes?.length === 0) io.etcdctl?.refuseEmptyValue();
+    if (bytes?.length === 0) io.etcdctl?.refuse('emptyValue');
     return client.raw.kv.put(putRequest(key, bytes ?? value, flags), call);
   });
   out.response(PutResponse, response, () => {

@@ -92,7 +92,7 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
     throw new CliError(ExitCode.FAILED, 'the server ended the keepalive stream without answering the renewal');
   });
   // etcd answers with TTL 0 if the lease does not exist.
-  if (response.ttl <= 0n) throw context.io.etcdctl?.leaseNotFound() ?? gone(id);
+  if (response.ttl <= 0n) throw context.io.etcdctl?.problem('leaseNotFound') ?? gone(id);
   out.response(LeaseKeepAliveResponse, response, () => out.line(renewed(response)));
 }
 

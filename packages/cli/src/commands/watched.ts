@@ -37,7 +37,7 @@ export function watchedBy(io: Io, flags: KeyFlags, args: readonly string[], afte
 /** Returns the error for a command line that ends with `--`. */
 export function noCommand({ etcdctl }: Io): CliError {
   return (
-    etcdctl?.noWatchCommand() ??
+    etcdctl?.problem('noWatchCommand') ??
     new CliError(ExitCode.USAGE, 'command: missing; give a key before --, and a command after it')
   );
 }
