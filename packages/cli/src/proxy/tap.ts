@@ -4,15 +4,13 @@ import { closingJson, closingText, frameJson, frameText, timeText } from '../fra
 import type { WireFrame } from '../inspect/index.js';
 import type { Output } from '../output.js';
 import type { Lanes } from '../trace/lanes.js';
-import type { Queue } from '../trace/sentences.js';
+import { NO_QUEUE } from '../trace/sentences.js';
 import { FrameDescriber, withFields } from '../trace/story.js';
 import { CaptureFile } from './capture-file.js';
 import type { FaultRules } from './fault-rules.js';
 import { type FilterFlags, FrameFilter, type Shown, toEach } from './frame-filter.js';
 import { type ListenFlags, type ProxySession, startProxies } from './session.js';
 import { addressText, type ProxiedConnection } from './wire-proxy.js';
-
-const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
 
 export interface TapOptions {
   readonly filter: FilterFlags;
