@@ -12,6 +12,13 @@ export class StatusError extends Error {
   }
 }
 
+/** Returns the status for an error of a handler. An error that is no `StatusError` is a defect of the handler. */
+export function statusOfHandler(error: unknown): StatusError {
+  if (error instanceof StatusError) return error;
+  const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return new StatusError('Internal', `the handler failed: ${problem}`);
+}
+
 /** Returns one of the errors that etcd defines, with the status code and the message that etcd sends. */
 export function serverError(reason: ServerReason): StatusError {
   const [code, message] = SERVER_ERRORS[reason];
