@@ -15,7 +15,7 @@ import {
   type TransportFactory,
 } from '../../../src/internal.js';
 import { int64, programOf, signedMs, timeLimitMs } from './arguments.js';
-import { CliError, ExitCode, withFlagNames } from './exit-code.js';
+import { withFlagNames, wrongArguments } from './exit-code.js';
 import { booleanOption } from './go-arguments.js';
 import type { Io } from './io.js';
 import { type Format, Output } from './output.js';
@@ -126,10 +126,7 @@ async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): P
   io.etcdctl?.checkConnection(flags);
   for (const [name, file] of Object.entries({ cacert, cert, key }))
     if (file === '')
-      throw new CliError(
-        ExitCode.USAGE,
-        `--${name}: got an empty text; allowed: the path of a PEM file, or no --${name}`,
-      );
+      throw wrongArguments(`--${name}: got an empty text; allowed: the path of a PEM file, or no --${name}`);
   const auth = await authOf(io, flags, userFlag);
   const hasTlsFlag = cacert !== undefined || cert !== undefined || key !== undefined || usesTls(flags);
   const { endpoints, serverName } = await membersOf(flags, hasTlsFlag ? 'https' : 'http');
@@ -218,15 +215,14 @@ async function login(
 ): Promise<{ readonly username: string; readonly password: string } | undefined> {
   if (user === '' || io.etcdctl?.hasLogin(user, ownPassword) === false) return undefined;
   const { username, password } = loginOf(user, ownPassword);
-  if (username === '') throw new CliError(ExitCode.USAGE, `name of ${flag}: missing; give ${flag} NAME:PASSWORD`);
+  if (username === '') throw wrongArguments(`name of ${flag}: missing; give ${flag} NAME:PASSWORD`);
   if (password !== undefined) return { username, password };
   const terminal = user.includes(':') ? undefined : terminalOf(io);
   if (terminal !== undefined) {
     const [typed = ''] = await askHidden(terminal, io, [`Password of ${escapeControls(user)}: `]);
     return { username, password: typed };
   }
-  throw new CliError(
-    ExitCode.USAGE,
+  throw wrongArguments(
     `password of ${flag}: missing; give ${flag} NAME:PASSWORD, or set ${flag.replace('user', 'password')} or ` +
       `ETCDCTL_${flag.slice(2).replace('user', 'password').replace('-', '_').toUpperCase()}`,
   );
@@ -237,7 +233,7 @@ export function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new CliError(ExitCode.USAGE, `cannot read ${path}: ${(error as Error).message}`);
+    throw wrongArguments(`cannot read ${path}: ${(error as Error).message}`);
   }
 }
 
@@ -325,7 +321,7 @@ export async function withClient<T>(
 /** Returns a transport that does not check certificates, and prints a warning. @throws CliError in `trace`. */
 function unverifiedTransport({ stderr, transport }: Io, { tls }: ClientOptions): TransportFactory {
   if (transport !== undefined)
-    throw new CliError(ExitCode.USAGE, '--insecure-skip-tls-verify: got the flag under trace; allowed: no such flag');
+    throw wrongArguments('--insecure-skip-tls-verify: got the flag under trace; allowed: no such flag');
   stderr.write(
     'etcdwire: warning: --insecure-skip-tls-verify turns off the check of certificates; anyone on the network path can ' +
       'read and change requests and responses, and read passwords\n',

@@ -10,12 +10,12 @@ import { addWatchCommand } from './commands/watch.js';
 import { addConnectionFlags } from './context.js';
 import { addExamples } from './examples.js';
 import {
-  CliError,
   describeFailure,
   ExitCode,
   type SetExitCode,
   signaledCode,
   withoutOptionValue,
+  wrongArguments,
 } from './exit-code.js';
 import { prepareVariables, walkArguments } from './go-arguments.js';
 import type { Io } from './io.js';
@@ -54,8 +54,7 @@ export async function run(given: readonly string[], outerIo: Io, inherited: Flag
     // Node.js replaces bytes that are not UTF-8 with U+FFFD. The program refuses such an argument, because it would
     // otherwise use a different key than the user gave.
     if (given.some((arg) => arg.includes('\uFFFD')))
-      throw new CliError(
-        ExitCode.USAGE,
+      throw wrongArguments(
         'arguments: got bytes that are not UTF-8; allowed: UTF-8 text (for other bytes, use etcdwire call with base64)',
       );
     for (const [name, value] of Object.entries(inherited)) program.setOptionValueWithSource(name, value, 'cli');

@@ -26,7 +26,7 @@ import {
 } from '../../../../src/internal.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { readNewPassword } from '../etcdctl/questions.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { type CliError, wrongArguments } from '../exit-code.js';
 import { booleanOption } from '../go-arguments.js';
 import { type Io, linesOf } from '../io.js';
 import { type ResponseOptions, readable } from '../output.js';
@@ -238,10 +238,7 @@ async function userOf(
   { newUserPassword, password: hasPassword = true, interactive }: UserFlags,
 ): Promise<{ readonly name: string; readonly password: string | undefined }> {
   if (!hasPassword && newUserPassword && io.etcdctl === undefined)
-    throw new CliError(
-      ExitCode.USAGE,
-      'password: got a password together with --no-password; allowed: only one of the two',
-    );
+    throw wrongArguments('password: got a password together with --no-password; allowed: only one of the two');
   if (!hasPassword) return { name: given, password: undefined };
   // As in etcdctl, a colon belongs to the name if a flag says what the password is.
   const { username: name, password } = loginOf(given, newUserPassword);
@@ -252,7 +249,7 @@ async function userOf(
 
 function emptyPassword({ etcdctl }: Io): CliError {
   const problem = 'password: got an empty password; allowed: a password of at least one character, or --no-password';
-  return etcdctl?.problem('emptyPassword') ?? new CliError(ExitCode.USAGE, problem);
+  return etcdctl?.problem('emptyPassword') ?? wrongArguments(problem);
 }
 
 /**
@@ -263,8 +260,7 @@ async function readPassword(io: Io, name: string, interactive: UserFlags['intera
   const terminal = interactive === false ? undefined : terminalOf(io);
   // Standard error is redirected, so the user would not see that the program waits.
   if (terminal === undefined && isTyped(io) && interactive !== false)
-    throw new CliError(
-      ExitCode.USAGE,
+    throw wrongArguments(
       'password: cannot ask for it, because standard error is not a terminal; allowed: a line on standard input that ' +
         'is not a terminal, or, for `user add`, --new-user-password PASSWORD',
     );
@@ -281,10 +277,10 @@ async function readPassword(io: Io, name: string, interactive: UserFlags['intera
     ]);
     if (first === second && first !== '') return first;
     const given = first === '' ? 'an empty password' : 'two different passwords';
-    throw new CliError(ExitCode.USAGE, `password: got ${given}; allowed: the same password twice`);
+    throw wrongArguments(`password: got ${given}; allowed: the same password twice`);
   }
   for await (const line of linesOf(io)) if (line !== '') return line;
-  throw new CliError(ExitCode.USAGE, 'password: missing; allowed: a line on standard input');
+  throw wrongArguments('password: missing; allowed: a line on standard input');
 }
 
 function addRoleCommands(role: Command, io: Io): void {
@@ -317,8 +313,7 @@ function addRoleCommands(role: Command, io: Io): void {
     .action(
       async (name: string, access: string, key: string, end: string | undefined, flags: object, command: Command) => {
         const permType = PermissionType[access.toUpperCase() as keyof typeof PermissionType];
-        if (permType === undefined)
-          throw new CliError(ExitCode.USAGE, `access: got "${access}"; allowed: read, write and readwrite`);
+        if (permType === undefined) throw wrongArguments(`access: got "${access}"; allowed: read, write and readwrite`);
         const request = { name, perm: { permType, ...rangeOf(key, end, flags) } };
         const grant = (api: Api, call: Call) => api.roleGrantPermission(request, call);
         await show(contextOf(io, command), AuthRoleGrantPermissionResponse, grant, () => `Role ${name} updated`);

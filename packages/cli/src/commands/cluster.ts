@@ -22,7 +22,7 @@ import { type Answer, askAll } from '../ask-all.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import * as asEtcdctl from '../etcdctl/endpoints.js';
 import { goSize } from '../etcdctl/go-format.js';
-import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { CliError, ExitCode, type SetExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { hexId, type Output } from '../output.js';
 import { Progress } from '../progress.js';
@@ -276,8 +276,7 @@ async function save(context: Context, file: string): Promise<void> {
   await withClient(context, async (client) => {
     const [endpoint = '', ...more] = client.endpoints;
     if (more.length > 0)
-      throw new CliError(
-        ExitCode.USAGE,
+      throw wrongArguments(
         `--endpoints: got ${more.length + 1} endpoints; allowed: only one, that of the member to save`,
       );
     // The database grows and shrinks, so this is only an estimate.

@@ -31,7 +31,7 @@ import {
 } from '../copy/mirror-target.js';
 import { RangeCopy } from '../copy/range-copy.js';
 import { StoredKeys } from '../copy/stored-keys.js';
-import { CliError, describeFailure, ExitCode } from '../exit-code.js';
+import { CliError, describeFailure, ExitCode, wrongArguments } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';
 import { keysText, Progress } from '../progress.js';
 import { addRangeFlags, rangeOf } from './key-flags.js';
@@ -104,7 +104,7 @@ lease ends at the source. If another mirror takes over the destination, the exit
 /** Returns how keys are named at the destination. @throws CliError if --dest-prefix is given without --prefix. */
 function renamingOf(key: string, range: WireRange, { prefix, destPrefix, positionKey }: MirrorFlags): Renaming {
   if (destPrefix !== undefined && !prefix)
-    throw new CliError(ExitCode.USAGE, '--dest-prefix: got it without --prefix; allowed: only with --prefix');
+    throw wrongArguments('--dest-prefix: got it without --prefix; allowed: only with --prefix');
   const from = destPrefix === undefined ? NO_BYTES : toBytes(key, 'key');
   const to = toBytes(destPrefix || '', '--dest-prefix');
   const destination = destPrefix === undefined ? range : keysWithPrefix(to);
@@ -353,8 +353,7 @@ class Follower {
     const { range, renaming } = this.#job;
     if (!overlaps(range, renaming.destination) || !(await target.isSameCluster(from))) return;
     await target.abandon();
-    throw new CliError(
-      ExitCode.USAGE,
+    throw wrongArguments(
       '--to: got the cluster of --endpoints; allowed: another cluster, or a destination apart from the source',
     );
   }

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { programOf } from '../arguments.js';
 import { contextOf } from '../context.js';
-import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { type SetExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import type { ReplayFlags } from '../replay/run.js';
 
@@ -31,16 +31,15 @@ export function addReplayCommand(program: Command, io: Io, setExitCode: SetExitC
 
 /** @throws CliError if the flags contradict each other. */
 function checkFlags({ againstServer, speed, test, step }: ReplayFlags, hasEndpoints: boolean): void {
-  const refuse = (text: string): CliError => new CliError(ExitCode.USAGE, text);
   if (hasEndpoints && againstServer === undefined)
-    throw refuse(
+    throw wrongArguments(
       '--endpoints: got the flag without --against-server; by default, the replay uses an etcd in memory; add ' +
         '--against-server to repeat the calls, also the writes, at these endpoints',
     );
   if (speed !== undefined && againstServer === undefined)
-    throw refuse('--speed: got the flag without --against-server; an etcd in memory needs no waiting');
+    throw wrongArguments('--speed: got the flag without --against-server; an etcd in memory needs no waiting');
   if (test !== undefined && (againstServer !== undefined || step !== undefined))
-    throw refuse('--test: got the flag together with --against-server or --step; allowed: only one of them');
+    throw wrongArguments('--test: got the flag together with --against-server or --step; allowed: only one of them');
 }
 
 function positive(text: string): number {

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { orAborted } from '../../../../src/internal.js';
 import { contextOf } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { type FilterFlags, FrameFilter, filterOptions, type Shown } from '../proxy/frame-filter.js';
 import { leftOutOf, readCapture } from '../proxy/read-capture.js';
@@ -40,10 +40,7 @@ async function show(files: readonly string[], flags: ShowFlags, io: Io, command:
   const { out } = contextOf(io, command);
   const hasPage = flags.html !== undefined || flags.serve === true;
   if (files.length > 1 && !hasPage)
-    throw new CliError(
-      ExitCode.USAGE,
-      'show: got two files, and no --html and no --serve; allowed: two files with one of them',
-    );
+    throw wrongArguments('show: got two files, and no --html and no --serve; allowed: two files with one of them');
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
   const found: Recording[] = [];
   for (const file of files) {

@@ -3,7 +3,7 @@ import { monotonicMs } from '../../../../src/internal.js';
 import { programOf } from '../arguments.js';
 import { runProgram } from '../child.js';
 import { contextOf } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { ExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { FaultRules } from '../proxy/fault-rules.js';
 import { lineWriter, Tap } from '../proxy/tap.js';
@@ -38,7 +38,7 @@ export async function traceProgram(
   version: string,
 ): Promise<ExitCode> {
   if (beside !== undefined)
-    throw new CliError(ExitCode.USAGE, '--beside: got a program to trace; allowed: an etcdwire command to trace');
+    throw wrongArguments('--beside: got a program to trace; allowed: an etcdwire command to trace');
   const endpointsFlag = programOf(command).getOptionValueSource('endpoints');
   // The requests of the program carry its own token, so the proxy does not log in.
   programOf(command).setOptionValue('user', undefined);

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import type { Command } from 'commander';
 import { http2Over, monotonicMs, onAbort, openByteStream, parseEndpoint, textOf } from '../../../../src/internal.js';
 import { rawArguments } from '../arguments.js';
-import { CliError, ExitCode, type SetExitCode, signaledCode, withoutOptionValue } from '../exit-code.js';
+import { ExitCode, type SetExitCode, signaledCode, withoutOptionValue, wrongArguments } from '../exit-code.js';
 import { mayContainSecrets, tapped, type WireFrame } from '../inspect/index.js';
 import type { Io } from '../io.js';
 import { FaultRules } from '../proxy/fault-rules.js';
@@ -62,13 +62,10 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
     .action(async (args: string[], flags: TraceFlags, self: Command) => {
       checkDashes(program, args, flags);
       if (args[0] === 'trace')
-        throw new CliError(
-          ExitCode.USAGE,
-          'command to trace: got trace; allowed: any other etcdwire command, or a program',
-        );
+        throw wrongArguments('command to trace: got trace; allowed: any other etcdwire command, or a program');
       if (isProgram(program, args[0])) return setExitCode(await traceProgram(args, io, flags, self, version));
       if (flags.record !== undefined)
-        throw new CliError(ExitCode.USAGE, '--record: got an etcdwire command; allowed: a program, such as etcdctl');
+        throw wrongArguments('--record: got an etcdwire command; allowed: a program, such as etcdctl');
       const given = Object.entries(program.opts()).filter(([name]) => program.getOptionValueSource(name) === 'cli');
       const runTraced = (tracedIo: Io): Promise<ExitCode> => run(args, tracedIo, Object.fromEntries(given));
       setExitCode(await trace(args, io, flags, runTraced));
@@ -96,8 +93,7 @@ function checkDashes(program: Command, args: readonly string[], { html, out }: T
     ['--out', out],
   ] as const)
     if (isCommand(program, file) && !isCommand(program, args[0]))
-      throw new CliError(
-        ExitCode.USAGE,
+      throw wrongArguments(
         `${flag}: got "${file}", which is a command; allowed: a file, as in etcdwire trace ${flag} trace.html -- ${shownCommand([file as string, ...args])}`,
       );
 }
@@ -110,7 +106,7 @@ async function trace(
 ): Promise<ExitCode> {
   const hasPage = html !== undefined || serve === true;
   if (beside !== undefined && !hasPage)
-    throw new CliError(ExitCode.USAGE, '--beside: got no --html and no --serve; allowed: --beside with one of them');
+    throw wrongArguments('--beside: got no --html and no --serve; allowed: --beside with one of them');
   // Opens both files first, so that the command does not run if a file cannot be written.
   const lines = out === undefined ? undefined : new JsonLines(out, '--out');
   if (html !== undefined) await checkPrivateFile(html, '--html');

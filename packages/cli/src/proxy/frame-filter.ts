@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { CliError, ExitCode } from '../exit-code.js';
+import { wrongArguments } from '../exit-code.js';
 import { messagesIn, type WireFrame } from '../inspect/index.js';
 import type { Lanes } from '../trace/lanes.js';
 import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
@@ -61,8 +61,7 @@ export class FrameFilter {
   constructor({ rpc = '', prefix = '', connection = '' }: FilterFlags, lanes: Lanes, shown: Shown) {
     const rpcs = rpc.split(',').filter((name) => name !== '');
     const unknown = unknownRpc(rpcs);
-    if (unknown !== undefined)
-      throw new CliError(ExitCode.USAGE, `--rpc: got ${JSON.stringify(unknown)}; allowed: ${ALLOWED_RPCS}`);
+    if (unknown !== undefined) throw wrongArguments(`--rpc: got ${JSON.stringify(unknown)}; allowed: ${ALLOWED_RPCS}`);
     this.#requests = new RequestFilter(rpcs, prefix);
     this.#connection = connection;
     this.#lanes = lanes;
