@@ -1,18 +1,18 @@
 import type { Command } from 'commander';
 import {
   AlarmAction,
-  AlarmResponse,
+  type AlarmResponse,
   type AlarmType,
   type CallOptions,
   type Client,
-  CompactionResponse,
   DowngradeAction,
-  DowngradeResponse,
   EtcdError,
   enumName,
   escapeControls,
   HashKVResponse,
   type JsonObject,
+  methods,
+  type Raw,
   StatusResponse,
   saveSnapshot,
   toJson,
@@ -25,6 +25,7 @@ import { goSize } from '../etcdctl/go-format.js';
 import { CliError, ExitCode, type SetExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { hexId, type Output } from '../output.js';
+import { printCall } from '../print-call.js';
 import { Progress } from '../progress.js';
 import { HASH_HEADINGS, HEALTH_HEADINGS, hashRow, STATUS_HEADINGS, statusRow } from '../rows.js';
 
@@ -56,11 +57,8 @@ export function addClusterCommands(program: Command, io: Io, setExitCode: SetExi
     .description('delete the history before a revision')
     .action(async (revision: bigint, { physical = false }: { readonly physical?: boolean }, command: Command) => {
       const context = contextOf(io, command);
-      const compact = (client: Client) => client.raw.kv.compact({ revision, physical }, context.call);
-      const response = await withClient(context, compact);
-      context.out.response(CompactionResponse, response, () => context.out.line(`compacted revision ${revision}`), {
-        sameInAllFormats: true,
-      });
+      const print = (): void => context.out.line(`compacted revision ${revision}`);
+      await printCall(context, methods.kv.compact, { revision, physical }, print, { sameInAllFormats: true });
     });
   addClusterFlag(program.command('defrag'))
     .description('give free space of the database back to the file system; a member does not answer meanwhile')
@@ -103,10 +101,8 @@ function addDowngradeCommands(program: Command, io: Io): void {
         const context = contextOf(io, given.at(-1) as Command);
         // The command `cancel` has no argument.
         const version = action === DowngradeAction.CANCEL ? '' : (given[0] as string);
-        const request = { action, version };
-        const response = await withClient(context, ({ raw }) => raw.maintenance.downgrade(request, context.call));
         const [name = ''] = usage.split(' ');
-        context.out.response(DowngradeResponse, response, () =>
+        await printCall(context, methods.maintenance.downgrade, { action, version }, (response) =>
           context.out.line(`Downgrade ${name} success, cluster version ${response.version}`),
         );
       });
@@ -126,19 +122,19 @@ function addClusterFlag(command: Command): Command {
 }
 
 async function alarms(context: Context, action: AlarmAction): Promise<void> {
-  const { out, call } = context;
-  const response = await withClient(context, async ({ raw }) => {
-    const raised = await raw.maintenance.alarm({ action: AlarmAction.GET }, call);
+  const { out } = context;
+  const run = async ({ maintenance }: Raw, call: CallOptions): Promise<AlarmResponse> => {
+    const raised = await maintenance.alarm({ action: AlarmAction.GET }, call);
     if (action === AlarmAction.GET) return raised;
     // etcd clears an alarm only if the request names both the alarm and its member.
-    const cleared = await Promise.all(raised.alarms.map((each) => raw.maintenance.alarm({ ...each, action }, call)));
+    const cleared = await Promise.all(raised.alarms.map((each) => maintenance.alarm({ ...each, action }, call)));
     // etcdctl prints no header here.
     const header = out.etcdctl === undefined ? raised.header : undefined;
     return { header, alarms: cleared.flatMap((each) => each.alarms) };
-  });
+  };
   const end = out.etcdctl === undefined ? '' : ' ';
-  out.response(AlarmResponse, response, () => {
-    for (const { memberId: id, alarm } of response.alarms) out.line(`memberID:${id} alarm:${alarmName(alarm)}${end}`);
+  await printCall(context, methods.maintenance.alarm, run, ({ alarms: shown }) => {
+    for (const { memberId: id, alarm } of shown) out.line(`memberID:${id} alarm:${alarmName(alarm)}${end}`);
   });
 }
 
