@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { programOf } from '../arguments.js';
+import { captureArgument, programOf } from '../arguments.js';
 import { contextOf } from '../context.js';
 import { type SetExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
@@ -8,10 +8,7 @@ import type { ReplayFlags } from '../replay/run.js';
 export function addReplayCommand(program: Command, io: Io, setExitCode: SetExitCode): void {
   program
     .command('replay')
-    .argument(
-      '<file>',
-      'a capture without TLS in the format pcapng or pcap, from etcdwire proxy --record, Wireshark or tcpdump',
-    )
+    .addArgument(captureArgument())
     .option('--test <file>', 'write the recording as a test for vitest, instead of replaying it; - for standard output')
     .option('--against-server', 'repeat all calls, also the writes, at the cluster of --endpoints')
     .option('--step', 'wait for Enter after each step')

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { orAborted } from '../../../../src/internal.js';
+import { captureArgument } from '../arguments.js';
 import { contextOf } from '../context.js';
 import { wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
@@ -21,10 +22,7 @@ interface ShowFlags extends FilterFlags {
 export function addShowCommand(program: Command, io: Io): void {
   const command = program
     .command('show')
-    .argument(
-      '<file>',
-      'a capture without TLS in the format pcapng or pcap, from etcdwire proxy --record, Wireshark or tcpdump',
-    )
+    .addArgument(captureArgument())
     .argument('[other]', 'with --html or --serve: a capture to show beside the first one, aligned by its calls')
     .option('--html <file>', 'write a page with all messages, and the meaning of each byte')
     .option('--serve', 'show this page in a browser, at the URL that is printed')

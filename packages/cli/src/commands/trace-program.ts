@@ -14,7 +14,8 @@ import { checkPrivateFile, JsonLines, writePrivateFile } from '../trace/private-
 import { Recording } from '../trace/recording.js';
 import { shownCommand } from './shell-words.js';
 
-interface TraceProgramFlags {
+/** The flags of `trace`. */
+export interface TraceFlags {
   readonly record?: string;
   readonly out?: string;
   readonly html?: string;
@@ -33,7 +34,7 @@ const PLACEHOLDER = '{endpoints}';
 export async function traceProgram(
   args: readonly string[],
   io: Io,
-  { record, out, html, serve, beside }: TraceProgramFlags,
+  { record, out, html, serve, beside }: TraceFlags,
   command: Command,
   version: string,
 ): Promise<ExitCode> {

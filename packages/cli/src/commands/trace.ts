@@ -17,15 +17,7 @@ import { observeQueue, type QueueObserver } from '../trace/queue-observer.js';
 import { Recording, tracesOf } from '../trace/recording.js';
 import { findMethod } from './rpc.js';
 import { shownCommand, withoutShellSecrets } from './shell-words.js';
-import { traceProgram } from './trace-program.js';
-
-interface TraceFlags {
-  readonly record?: string;
-  readonly out?: string;
-  readonly html?: string;
-  readonly serve?: true;
-  readonly beside?: string;
-}
+import { type TraceFlags, traceProgram } from './trace-program.js';
 
 /** The values of flags. Each key is the name of a flag. */
 export type FlagValues = Readonly<Record<string, unknown>>;
