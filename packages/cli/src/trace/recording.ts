@@ -36,10 +36,7 @@ export class Recording implements Shown {
   /** What a page shows of standard error. */
   problems = '';
   readonly #title: string;
-  readonly #prize: Story['prize'];
-  readonly #isProgram: boolean;
-  readonly #startMs: number;
-  readonly #keepsAll: boolean;
+  readonly #options: Required<Omit<RecordingOptions, 'lanes'>>;
   readonly #closings = new Map<number, number>();
   #endMs: number | undefined;
   #recorded = 0;
@@ -47,19 +44,11 @@ export class Recording implements Shown {
   #latestBytes = 0;
 
   constructor(title: string, options: RecordingOptions = {}) {
-    const {
-      prize = 'lock',
-      lanes,
-      isProgram = lanes === undefined,
-      startMs = monotonicMs(),
-      keepsAll = false,
-    } = options;
+    const { lanes, ...others } = options;
     this.#title = title;
-    this.#prize = prize;
-    this.#isProgram = isProgram;
     this.lanes = lanes;
-    this.#startMs = startMs;
-    this.#keepsAll = keepsAll;
+    const isProgram = lanes === undefined;
+    this.#options = { prize: 'lock', isProgram, startMs: monotonicMs(), keepsAll: false, ...others };
   }
 
   /**
@@ -91,7 +80,7 @@ export class Recording implements Shown {
     this.#recorded += 1;
     this.frames.push(frame);
     if (this.frames.length > FIRST_FRAMES) this.#latestBytes += frame.bytes.length;
-    if (this.#keepsAll) return;
+    if (this.#options.keepsAll) return;
     if (this.frames.length > 4 * (FIRST_FRAMES + LATEST_FRAMES)) this.#discard(LATEST_FRAMES);
     else if (this.#latestBytes > 2 * LATEST_BYTES) this.#discard(this.#countOfLatestBytes());
   }
@@ -125,14 +114,14 @@ export class Recording implements Shown {
       command: this.#title,
       exitCode: this.exitCode,
       frames,
-      story: storyOf(frames, this.observer?.states ?? [], this.#prize, {
+      story: storyOf(frames, this.observer?.states ?? [], this.#options.prize, {
         isWhole: leftOut === 0,
         lanes: this.lanes,
         closings: this.#closings,
       }),
       leftOut,
-      isProgram: this.#isProgram,
-      startMs: this.#startMs,
+      isProgram: this.#options.isProgram,
+      startMs: this.#options.startMs,
       endMs: this.#endMs ?? monotonicMs(),
       problems: this.problems,
     };
