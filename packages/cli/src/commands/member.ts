@@ -11,7 +11,7 @@ import { type Context, contextOf } from '../context.js';
 import type { Io } from '../io.js';
 import { hexId } from '../output.js';
 import { printCall } from '../print-call.js';
-import { MEMBER_HEADINGS, memberRow } from '../rows.js';
+import { MEMBER_HEADINGS, memberRow, memberSettings } from '../rows.js';
 
 const { cluster } = methods;
 
@@ -69,19 +69,11 @@ async function addMember(
 ): Promise<void> {
   const { io, out } = context;
   io.etcdctl?.checkPeerUrls(peerUrls);
-  const print = ({ header, member, members }: MemberAddResponse): void => {
+  const print = (response: MemberAddResponse): void => {
+    const { header, member } = response;
     const id = hexId(member?.id ?? 0n);
     out.line(`${isLearner ? 'Learner' : 'Member'} ${id} added to cluster ${hexId(header?.clusterId ?? 0n)}\n`);
-    const peers = members.flatMap((each) =>
-      each.peerUrls.map((url) => `${each.id === member?.id ? name : each.name}=${url}`),
-    );
-    const settings = {
-      ETCD_NAME: name,
-      ETCD_INITIAL_CLUSTER: peers.join(','),
-      ETCD_INITIAL_ADVERTISE_PEER_URLS: peerUrls.join(','),
-      ETCD_INITIAL_CLUSTER_STATE: 'existing',
-    };
-    for (const [setting, value] of Object.entries(settings)) out.line(`${setting}=${JSON.stringify(value)}`);
+    for (const line of memberSettings(name, response, peerUrls)) out.line(line);
   };
   await printCall(context, cluster.memberAdd, { peerUrls: [...peerUrls], isLearner }, print, { details: { name } });
 }
