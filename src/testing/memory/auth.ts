@@ -14,7 +14,7 @@ import { type AuthSnapshot, AuthStore } from './auth-store.js';
 import { Tokens } from './auth-tokens.js';
 import type { AppliedEntry, Caller } from './command.js';
 import { ALL_KEYS } from './key-range.js';
-import { type ServerCall, StatusError, serverError } from './service.js';
+import { type Router, type ServerCall, StatusError, serverError, type UnaryHandler } from './service.js';
 import type { MemberSettings, MemoryVersion } from './settings.js';
 import type { Store } from './store.js';
 import { isReadOnly } from './txn.js';
@@ -104,6 +104,18 @@ export class Auth {
       if (message === undefined || this.#version !== '3.5' || !WITH_INTERNAL_MESSAGES.includes(path)) throw error;
       throw new StatusError('Unknown', message);
     }
+  }
+
+  /** Registers a unary method that calls `authorize` before everything else. */
+  serve<Request, Response>(
+    router: Router,
+    method: Method<Request, Response, 'unary'>,
+    handler: UnaryHandler<Request, Response>,
+  ): void {
+    router.unary(method, (request, call) => {
+      this.authorize(method.path, request, call);
+      return handler(request, call);
+    });
   }
 
   /**

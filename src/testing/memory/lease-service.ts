@@ -58,9 +58,7 @@ export function registerLease(router: Router, member: Member): void {
     revoke(request, auth.authorize(lease.leaseRevoke.path, request, call)),
   );
 
-  router.unary(lease.leaseTimeToLive, (request, call) => {
-    auth.authorize(lease.leaseTimeToLive.path, request, call);
-    const { id, keys } = request;
+  auth.serve(router, lease.leaseTimeToLive, ({ id, keys }) => {
     const asked = member.consensus.atLeader((leaderLeases) => {
       const ttl = leaderLeases.timeToLive(id);
       if (ttl === undefined) return { ttl: NO_LEASE_TTL };
@@ -69,10 +67,10 @@ export function registerLease(router: Router, member: Member): void {
     return andThen(asked, (answer) => ({ header: member.header(), id, ...answer }));
   });
 
-  router.unary(lease.leaseLeases, (request, call) => {
-    auth.authorize(lease.leaseLeases.path, request, call);
-    return { header: member.header(), leases: leases.ids.map((id) => ({ id })) };
-  });
+  auth.serve(router, lease.leaseLeases, () => ({
+    header: member.header(),
+    leases: leases.ids.map((id) => ({ id })),
+  }));
 
   router.streaming(lease.leaseKeepAlive, (responses, call) => keepAlive(member, responses, call));
 }

@@ -31,51 +31,45 @@ export function registerMaintenance(router: Router, member: Member): void {
   /** The version of the database format. etcd 3.5 does not store one. */
   const storageVersion = (): string => (is35 ? '' : `${downgrade.clusterVersion}.0`);
 
-  router.unary(maintenance.alarm, (request, call) => {
-    auth.authorize(maintenance.alarm.path, request, call);
-    return andThen(member.changeAlarms(request), (changed) => ({ header: header(), alarms: changed }));
-  });
+  auth.serve(router, maintenance.alarm, (request) =>
+    andThen(member.changeAlarms(request), (changed) => ({ header: header(), alarms: changed })),
+  );
 
-  router.unary(maintenance.status, (request, call) => {
-    auth.authorize(maintenance.status.path, request, call);
-    return {
-      header: header(),
-      version: RELEASES[settings.version],
-      dbSize: BigInt(store.bytes),
-      dbSizeInUse: BigInt(store.bytesInUse),
-      leader: member.consensus.leaderId,
-      raftIndex: member.raftIndex,
-      raftAppliedIndex: member.raftIndex,
-      raftTerm: member.raftTerm,
-      errors: [
-        ...(member.consensus.leaderId === NO_LEADER ? [serverError('NoLeader').message] : []),
-        ...alarms.list(AlarmType.NONE).map((alarm) => describe(alarm, settings.version)),
-      ],
-      ...(is35
-        ? {}
-        : {
-            storageVersion: storageVersion(),
-            dbSizeQuota: BigInt(settings.quotaBytes),
-            downgradeInfo: downgrade.info,
-          }),
-    };
-  });
+  auth.serve(router, maintenance.status, () => ({
+    header: header(),
+    version: RELEASES[settings.version],
+    dbSize: BigInt(store.bytes),
+    dbSizeInUse: BigInt(store.bytesInUse),
+    leader: member.consensus.leaderId,
+    raftIndex: member.raftIndex,
+    raftAppliedIndex: member.raftIndex,
+    raftTerm: member.raftTerm,
+    errors: [
+      ...(member.consensus.leaderId === NO_LEADER ? [serverError('NoLeader').message] : []),
+      ...alarms.list(AlarmType.NONE).map((alarm) => describe(alarm, settings.version)),
+    ],
+    ...(is35
+      ? {}
+      : {
+          storageVersion: storageVersion(),
+          dbSizeQuota: BigInt(settings.quotaBytes),
+          downgradeInfo: downgrade.info,
+        }),
+  }));
 
-  router.unary(maintenance.defragment, (request, call) => {
-    auth.authorize(maintenance.defragment.path, request, call);
+  auth.serve(router, maintenance.defragment, () => {
     store.defragment();
     return {};
   });
 
   // etcd hashes its database. This hash covers the same data in another format, so its value differs from that of a
   // real member, but it also changes exactly when the data change.
-  router.unary(maintenance.hash, (request, call) => {
-    auth.authorize(maintenance.hash.path, request, call);
-    return { header: header(), hash: new Crc32c().update(takeSnapshot(member)).digest() };
-  });
+  auth.serve(router, maintenance.hash, () => ({
+    header: header(),
+    hash: new Crc32c().update(takeSnapshot(member)).digest(),
+  }));
 
-  router.unary(maintenance.hashKv, (request, call) => {
-    auth.authorize(maintenance.hashKv.path, request, call);
+  auth.serve(router, maintenance.hashKv, (request) => {
     const { hash, compactRevision, revision } = member.keyHashes.at(request.revision);
     return { header: header(), hash, compactRevision, hashRevision: is35 ? 0n : revision };
   });
@@ -92,16 +86,14 @@ export function registerMaintenance(router: Router, member: Member): void {
     yield { blob: new Sha256().update(snapshot).digest(), version };
   });
 
-  router.unary(maintenance.moveLeader, (request, call) => {
-    auth.authorize(maintenance.moveLeader.path, request, call);
+  auth.serve(router, maintenance.moveLeader, (request, call) => {
     if (member.consensus.leaderId !== member.memberId) throw serverError('NotLeader');
     if (!member.membership.isVoter(request.targetId)) throw serverError('BadLeaderTransferee');
     if (request.targetId === member.memberId) return {};
     return member.consensus.moveLeader(request.targetId, call).then(() => ({}));
   });
 
-  router.unary(maintenance.downgrade, (request, call) => {
-    auth.authorize(maintenance.downgrade.path, request, call);
+  auth.serve(router, maintenance.downgrade, (request, call) => {
     const { action, version: target } = request;
     const changed =
       action === DowngradeAction.VALIDATE
