@@ -9,11 +9,11 @@ import {
   environment,
   invalidInput,
   reading,
-  show,
   textOf,
 } from '../../base/index.js';
 import { type LeaseLike, leaseIdOf } from '../../client/index.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
+import { RELEASES, versionIn } from '../etcd/versions.js';
 import { type Clock, checkClock, realTime } from './clock.js';
 import { type Cluster, startCluster } from './cluster.js';
 import { Member } from './member.js';
@@ -49,7 +49,7 @@ export interface MemoryEtcdOptions {
 }
 
 const OPTIONS = {
-  version: checkVersion,
+  version: versionIn(Object.keys(RELEASES)),
   clock: checkClock,
   random: checkFunction,
   name: checkName,
@@ -67,7 +67,6 @@ interface HeldLock {
   readonly token: bigint;
 }
 
-const VERSIONS: readonly MemoryVersion[] = ['3.5', '3.6', '3.7'];
 const GIB = 1_073_741_824;
 
 /**
@@ -256,9 +255,4 @@ function settingsOf(options: MemoryEtcdOptions): MemberSettings[] {
     const name = options.name === undefined ? `m${index}` : `${options.name}-${index}`;
     return { ...common, name, endpoint: `${ENDPOINT}-${index}` };
   });
-}
-
-function checkVersion(version: MemoryVersion, argument: string): void {
-  if (!VERSIONS.includes(version))
-    throw invalidInput(argument, typeof version === 'string' ? `"${version}"` : show(version), VERSIONS.join(', '));
 }
