@@ -117,6 +117,18 @@ export function opsPerTxn(): Option {
     .argParser(parse);
 }
 
+/**
+ * Lets the environment variable set a flag that sets it in etcdctl, such as ETCDCTL_DIAL_TIMEOUT for --dial-timeout.
+ */
+export function withVariable(option: Option): Option {
+  return option.env(`ETCDCTL_${option.long?.slice(2).replaceAll('-', '_').toUpperCase()}`);
+}
+
+/** Returns a flag that an environment variable can set, too. */
+export function flag(flags: string, text: string): Option {
+  return withVariable(new Option(flags, text));
+}
+
 /** The argument of the commands that read a recording. */
 export function captureArgument(): Argument {
   return new Argument(

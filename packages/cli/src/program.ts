@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
 import { EtcdError, escapeControls, parseBoolean } from '../../../src/internal.js';
+import { flag } from './arguments.js';
 import { addHelpCommands } from './commands/help.js';
 import { addKeyCommands } from './commands/keys.js';
 import { addLeaseCommands } from './commands/lease.js';
@@ -112,11 +113,9 @@ function createProgram(io: Io): Command {
     )
     .showSuggestionAfterError()
     .addOption(
-      new Option('-w, --write-out <format>', 'output format; default: table on a terminal, json elsewhere')
-        .choices(FORMATS)
-        .env('ETCDCTL_WRITE_OUT'),
+      flag('-w, --write-out <format>', 'output format; default: table on a terminal, json elsewhere').choices(FORMATS),
     )
-    .addOption(new Option('--hex', 'print keys and values in hexadecimal, except in JSON').env('ETCDCTL_HEX'))
+    .addOption(flag('--hex', 'print keys and values in hexadecimal, except in JSON'))
     .addOption(new Option('--etcdctl', 'print, and exit, as etcdctl 3.6 does; also with ETCDWIRE_ETCDCTL=1'));
   return addConnectionFlags(program);
 }
