@@ -226,6 +226,7 @@ export {
   literalString,
   MESSAGE_PREFIX_BYTES,
   MessageAssembler,
+  type Method,
   neverIndexedBytes,
   percentDecoded,
   Reader,

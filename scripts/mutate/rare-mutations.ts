@@ -199,8 +199,8 @@ export const RARE_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the fault "delay" of `etcdwire proxy` does not delay a gRPC request',
     file: 'packages/cli/src/proxy/http2-requests.ts',
-    find: 'this.#later(delayMs, () => {',
-    replace: 'this.#later(0, () => {',
+    find: 'this.#context.later(delayMs, () => {',
+    replace: 'this.#context.later(0, () => {',
     tests: ['packages/cli/test/relay.test.ts'],
     notSimulated: 'the simulated programs do not run the command line',
   },

@@ -306,8 +306,8 @@ const FORMS = [
 ];
 
 function pageOf(frames: readonly WireFrame[]): string {
-  const recording = new Recording('a', {});
-  for (const frame of frames) recording.add(frame, true);
+  const recording = new Recording('a', { keepsAll: true });
+  for (const frame of frames) recording.frame(frame);
   return tracePage([recording.trace]);
 }
 

@@ -115,7 +115,7 @@ export class SimulatedCluster {
   /** Makes a call of the simulation itself. */
   #call<Request, Response>(method: Method<Request, Response>, request: Init<Request>, metadata = {}): Response {
     const whole = decode(method.request, encode(method.request, request));
-    return unaryRoute(this.server, method.path).unary(whole, { ...COMPACTION, metadata }) as Response;
+    return unaryRoute(this.server.first, method.path).unary(whole, { ...COMPACTION, metadata }) as Response;
   }
 
   get revision(): bigint {
@@ -186,7 +186,7 @@ export class SimulatedCluster {
     const request = decode(method.request, bytes);
     if (member.isLearner) throw serverError('NotSupportedForLearner');
     if (member.foreign !== undefined) {
-      const { method: served, unary } = unaryRoute(member.foreign, method.path);
+      const { method: served, unary } = unaryRoute(member.foreign.first, method.path);
       return encode(served.response, unary(request, call) as Init<unknown>);
     }
     if (method.path === methods.kv.range.path && (request as RangeRequest).serializable)
@@ -199,7 +199,7 @@ export class SimulatedCluster {
     const isSlow = member.answersAt > this.#world.now;
     if (isSlow && method.path === methods.kv.range.path) throw serverError('TimeoutWaitAppliedIndex');
     if (this.isOverloaded && method.path !== methods.kv.range.path) throw serverError('RequestTooManyRequests');
-    const route = unaryRoute(this.server, method.path);
+    const route = unaryRoute(this.server.first, method.path);
     const isOldStatus = this.traits.progressOvertakes && method.path === methods.maintenance.status.path;
     const isMemberList = method.path === methods.cluster.memberList.path;
     const encoded = (message: unknown): Uint8Array =>
@@ -262,7 +262,7 @@ export class SimulatedCluster {
     if (member.isLearner) return refuse('NotSupportedForLearner');
     const needsLeader = call.metadata.hasleader !== undefined;
     if (needsLeader && !(member.knowsLeader && !this.isWithoutLeader)) return refuse('NoLeader');
-    const route = streamingRoute(member.foreign ?? this.server, method.path);
+    const route = streamingRoute((member.foreign ?? this.server).first, method.path);
     const isWatch = method.path === methods.watch.watch.path;
     const outbox = new WatchOutbox(this.#world, this.traits, (message) => responses.send(message as Init<Response>));
     const send: ResponseStream<Response>['send'] = (message) =>
@@ -364,7 +364,7 @@ export class SimulatedCluster {
   replace(member: SimulatedMember): void {
     member.thaw();
     member.foreign = new MemoryEtcd(this.#options);
-    const { unary } = unaryRoute(member.foreign, methods.kv.put.path);
+    const { unary } = unaryRoute(member.foreign.first, methods.kv.put.path);
     const put = { ...decode(methods.kv.put.request, new Uint8Array(0)), key: toBytes('k/foreign', 'key') };
     for (let puts = 0; puts < 50; puts += 1) void unary({ ...put, value: toBytes('foreign', 'value') }, COMPACTION);
   }

@@ -20,7 +20,7 @@ export function staleRange(
   request: RangeRequest,
   call: ServerCall,
 ): Init<RangeResponse> {
-  const { unary } = unaryRoute(server, methods.kv.range.path);
+  const { unary } = unaryRoute(server.first, methods.kv.range.path);
   if (frozenAt === undefined) return unary(request, call) as Init<RangeResponse>;
   if (request.revision > frozenAt) throw serverError('FutureRev');
   const revision = request.revision > 0n ? request.revision : frozenAt;
@@ -35,7 +35,7 @@ export function staleTxn(
   request: TxnRequest,
   call: ServerCall,
 ): Init<TxnResponse> {
-  const { unary } = unaryRoute(server, methods.kv.txn.path);
+  const { unary } = unaryRoute(server.first, methods.kv.txn.path);
   if (frozenAt === undefined) return unary(request, call) as Init<TxnResponse>;
   const success = request.success.map((op) => {
     if (op.request?.case !== 'requestRange') return op;

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import {
   type BytesFromJson,
   type BytesToJson,
@@ -115,6 +115,26 @@ export function opsPerTxn(): Option {
   return new Option('--max-txn-ops <count>', 'operations in a transaction; at most --max-txn-ops of the server')
     .default(128)
     .argParser(parse);
+}
+
+/**
+ * Lets the environment variable set a flag that sets it in etcdctl, such as ETCDCTL_DIAL_TIMEOUT for --dial-timeout.
+ */
+export function withVariable(option: Option): Option {
+  return option.env(`ETCDCTL_${option.long?.slice(2).replaceAll('-', '_').toUpperCase()}`);
+}
+
+/** Returns a flag that an environment variable can set, too. */
+export function flag(flags: string, text: string): Option {
+  return withVariable(new Option(flags, text));
+}
+
+/** The argument of the commands that read a recording. */
+export function captureArgument(): Argument {
+  return new Argument(
+    '<file>',
+    'a capture without TLS in the format pcapng or pcap, from etcdwire proxy --record, Wireshark or tcpdump',
+  );
 }
 
 /** Returns the option for messages whose bytes are base64, as in etcd's gateway. */

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type Command, Option } from 'commander';
+import type { Command, Option } from 'commander';
 import {
   type CallOptions,
   Client,
@@ -14,8 +14,8 @@ import {
   type TlsOptions,
   type TransportFactory,
 } from '../../../src/internal.js';
-import { int64, programOf, signedMs, timeLimitMs } from './arguments.js';
-import { CliError, ExitCode, withFlagNames } from './exit-code.js';
+import { flag, int64, programOf, signedMs, timeLimitMs, withVariable } from './arguments.js';
+import { withFlagNames, wrongArguments } from './exit-code.js';
 import { booleanOption } from './go-arguments.js';
 import type { Io } from './io.js';
 import { type Format, Output } from './output.js';
@@ -58,59 +58,42 @@ interface GlobalFlags {
  * variables, defaults and meanings.
  */
 export function addConnectionFlags(program: Command): Command {
-  const flag = (flags: string, text: string, variable: string): Option =>
-    new Option(flags, text).env(`ETCDCTL_${variable}`);
-  const boolean = (flags: string, text: string, variable: string): Option =>
-    booleanOption(flags, text).env(`ETCDCTL_${variable}`).default(true);
+  const boolean = (flags: string, text: string): Option => withVariable(booleanOption(flags, text)).default(true);
   // As in etcdctl, several of these flags add up.
   let given: readonly string[] = [];
   const addEndpoints = (list: string): readonly string[] => {
     given = [...given, ...endpointsIn(list)];
     return given;
   };
-  const bytes = (flags: string, text: string, variable: string): Option => flag(flags, text, variable).argParser(int64);
+  const bytes = (flags: string, text: string): Option => flag(flags, text).argParser(int64);
   return program
     .addOption(
-      flag('--endpoints <urls>', 'members, separated by commas', 'ENDPOINTS')
+      flag('--endpoints <urls>', 'members, separated by commas')
         .default(['127.0.0.1:2379'], '127.0.0.1:2379')
         .argParser(addEndpoints),
     )
-    .addOption(flag('-d, --discovery-srv <domain>', 'domain whose SRV records name the members', 'DISCOVERY_SRV'))
-    .addOption(flag('--discovery-srv-name <name>', 'name of the cluster in those records', 'DISCOVERY_SRV_NAME'))
-    .addOption(boolean('--insecure-discovery <boolean>', 'accept records of members without TLS', 'INSECURE_DISCOVERY'))
-    .addOption(flag('--cacert <file>', 'authorities that sign server certificates, PEM', 'CACERT'))
-    .addOption(flag('--cert <file>', 'client certificate, PEM', 'CERT'))
-    .addOption(flag('--key <file>', 'private key of the client certificate, PEM', 'KEY'))
-    .addOption(flag('--user <name[:password]>', 'user name', 'USER'))
-    .addOption(flag('--password <password>', 'password of --user', 'PASSWORD'))
+    .addOption(flag('-d, --discovery-srv <domain>', 'domain whose SRV records name the members'))
+    .addOption(flag('--discovery-srv-name <name>', 'name of the cluster in those records'))
+    .addOption(boolean('--insecure-discovery <boolean>', 'accept records of members without TLS'))
+    .addOption(flag('--cacert <file>', 'authorities that sign server certificates, PEM'))
+    .addOption(flag('--cert <file>', 'client certificate, PEM'))
+    .addOption(flag('--key <file>', 'private key of the client certificate, PEM'))
+    .addOption(flag('--user <name[:password]>', 'user name'))
+    .addOption(flag('--password <password>', 'password of --user'))
     .option('--plaintext-auth', 'send passwords to http: endpoints too, where others can read them')
+    .addOption(boolean('--insecure-transport <boolean>', 'false: endpoints without a scheme use TLS'))
+    .addOption(flag('--insecure-skip-tls-verify', 'do not check certificates; only for tests'))
     .addOption(
-      boolean('--insecure-transport <boolean>', 'false: endpoints without a scheme use TLS', 'INSECURE_TRANSPORT'),
-    )
-    .addOption(
-      flag('--insecure-skip-tls-verify', 'do not check certificates; only for tests', 'INSECURE_SKIP_TLS_VERIFY'),
-    )
-    .addOption(
-      flag(
-        '--dial-timeout <duration>',
-        'time limit for opening a connection; 0: the default of the client',
-        'DIAL_TIMEOUT',
-      )
+      flag('--dial-timeout <duration>', 'time limit for opening a connection; 0: the default of the client')
         .default(2_000, '2s')
         .argParser(signedMs),
     )
-    .addOption(
-      flag('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT')
-        .default(5_000, '5s')
-        .argParser(timeLimitMs),
-    )
-    .addOption(
-      flag('--keepalive-time <duration>', 'time between PINGs; at least 5s', 'KEEPALIVE_TIME').argParser(signedMs),
-    )
-    .addOption(flag('--keepalive-timeout <duration>', 'time limit of a PING', 'KEEPALIVE_TIMEOUT').argParser(signedMs))
-    .addOption(bytes('--max-request-bytes <bytes>', 'maximum size of a request', 'MAX_REQUEST_BYTES'))
-    .addOption(bytes('--max-recv-bytes <bytes>', 'maximum size of a response', 'MAX_RECV_BYTES'))
-    .addOption(flag('--debug', 'print the settings and all events of the client on standard error', 'DEBUG'));
+    .addOption(flag('--command-timeout <duration>', 'time limit of a call').default(5_000, '5s').argParser(timeLimitMs))
+    .addOption(flag('--keepalive-time <duration>', 'time between PINGs; at least 5s').argParser(signedMs))
+    .addOption(flag('--keepalive-timeout <duration>', 'time limit of a PING').argParser(signedMs))
+    .addOption(bytes('--max-request-bytes <bytes>', 'maximum size of a request'))
+    .addOption(bytes('--max-recv-bytes <bytes>', 'maximum size of a response'))
+    .addOption(flag('--debug', 'print the settings and all events of the client on standard error'));
 }
 
 /** The values of the flags that say where a cluster is and how to log in there. */
@@ -126,10 +109,7 @@ async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): P
   io.etcdctl?.checkConnection(flags);
   for (const [name, file] of Object.entries({ cacert, cert, key }))
     if (file === '')
-      throw new CliError(
-        ExitCode.USAGE,
-        `--${name}: got an empty text; allowed: the path of a PEM file, or no --${name}`,
-      );
+      throw wrongArguments(`--${name}: got an empty text; allowed: the path of a PEM file, or no --${name}`);
   const auth = await authOf(io, flags, userFlag);
   const hasTlsFlag = cacert !== undefined || cert !== undefined || key !== undefined || usesTls(flags);
   const { endpoints, serverName } = await membersOf(flags, hasTlsFlag ? 'https' : 'http');
@@ -218,15 +198,14 @@ async function login(
 ): Promise<{ readonly username: string; readonly password: string } | undefined> {
   if (user === '' || io.etcdctl?.hasLogin(user, ownPassword) === false) return undefined;
   const { username, password } = loginOf(user, ownPassword);
-  if (username === '') throw new CliError(ExitCode.USAGE, `name of ${flag}: missing; give ${flag} NAME:PASSWORD`);
+  if (username === '') throw wrongArguments(`name of ${flag}: missing; give ${flag} NAME:PASSWORD`);
   if (password !== undefined) return { username, password };
   const terminal = user.includes(':') ? undefined : terminalOf(io);
   if (terminal !== undefined) {
     const [typed = ''] = await askHidden(terminal, io, [`Password of ${escapeControls(user)}: `]);
     return { username, password: typed };
   }
-  throw new CliError(
-    ExitCode.USAGE,
+  throw wrongArguments(
     `password of ${flag}: missing; give ${flag} NAME:PASSWORD, or set ${flag.replace('user', 'password')} or ` +
       `ETCDCTL_${flag.slice(2).replace('user', 'password').replace('-', '_').toUpperCase()}`,
   );
@@ -237,7 +216,7 @@ export function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new CliError(ExitCode.USAGE, `cannot read ${path}: ${(error as Error).message}`);
+    throw wrongArguments(`cannot read ${path}: ${(error as Error).message}`);
   }
 }
 
@@ -325,7 +304,7 @@ export async function withClient<T>(
 /** Returns a transport that does not check certificates, and prints a warning. @throws CliError in `trace`. */
 function unverifiedTransport({ stderr, transport }: Io, { tls }: ClientOptions): TransportFactory {
   if (transport !== undefined)
-    throw new CliError(ExitCode.USAGE, '--insecure-skip-tls-verify: got the flag under trace; allowed: no such flag');
+    throw wrongArguments('--insecure-skip-tls-verify: got the flag under trace; allowed: no such flag');
   stderr.write(
     'etcdwire: warning: --insecure-skip-tls-verify turns off the check of certificates; anyone on the network path can ' +
       'read and change requests and responses, and read passwords\n',

@@ -56,6 +56,11 @@ export class CliError extends Error {
   }
 }
 
+/** Returns the error for wrong arguments, before anything was changed. */
+export function wrongArguments(problem: string): CliError {
+  return new CliError(ExitCode.USAGE, problem);
+}
+
 const UNREACHABLE: ReadonlySet<string> = new Set(['ConnectFailed', 'LeaseUnreachable']);
 const NO_PERMISSION: ReadonlySet<string> = new Set(['Unauthenticated', 'PermissionDenied']);
 

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { BOOLEANS, parseBoolean } from '../../../src/internal.js';
-import { CliError, ExitCode } from './exit-code.js';
+import { wrongArguments } from './exit-code.js';
 import type { Io } from './io.js';
 
 // etcdctl reads its arguments with the Go package pflag, which accepts `--prefix=false`, `-i=0` and `-w=json`. This file
@@ -90,7 +90,7 @@ function isOn(etcdctl: Io['etcdctl'], option: Option, value = 'true'): boolean {
   const parsed = parseBoolean(value);
   if (parsed !== undefined) return parsed;
   etcdctl?.refuseBoolean(option, value);
-  throw new CliError(ExitCode.USAGE, `${option.long}: got ${JSON.stringify(value)}; allowed: ${BOOLEANS}`);
+  throw wrongArguments(`${option.long}: got ${JSON.stringify(value)}; allowed: ${BOOLEANS}`);
 }
 
 /**
@@ -108,7 +108,7 @@ export function prepareVariables(command: Command): void {
     const isOff = value === '' || (!required && !optional && parseBoolean(value) === false);
     if (isOff) delete process.env[envVar];
     else if (!required && !optional && parseBoolean(value) === undefined)
-      throw new CliError(ExitCode.USAGE, `${envVar}: got ${JSON.stringify(value)}; allowed: ${BOOLEANS}`);
+      throw wrongArguments(`${envVar}: got ${JSON.stringify(value)}; allowed: ${BOOLEANS}`);
   }
   for (const each of command.commands) prepareVariables(each);
 }

@@ -1,6 +1,6 @@
 import type { ReadStream } from 'node:tty';
 import { onAbort } from '../../../src/internal.js';
-import { CliError, ExitCode } from './exit-code.js';
+import { wrongArguments } from './exit-code.js';
 import { type Io, interruptedBy } from './io.js';
 
 /** Ctrl-C, Ctrl-D and Ctrl-U. A terminal in raw mode passes these keys on as characters. */
@@ -69,7 +69,7 @@ export function askHidden(
       for (const character of text) if (answers.length < questions.length) onCharacter(character);
     };
     const onClose = (): void =>
-      finish(() => reject(new CliError(ExitCode.USAGE, 'password: missing, because standard input has ended')));
+      finish(() => reject(wrongArguments('password: missing, because standard input has ended')));
     const offInterrupted = onAbort(interrupted, () => finish(() => reject(interruptedBy({ interrupted }))));
     if (interrupted.aborted) return reject(interruptedBy({ interrupted }));
     if (terminal.destroyed) return onClose();

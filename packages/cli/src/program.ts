@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
 import { EtcdError, escapeControls, parseBoolean } from '../../../src/internal.js';
+import { flag } from './arguments.js';
 import { addHelpCommands } from './commands/help.js';
 import { addKeyCommands } from './commands/keys.js';
 import { addLeaseCommands } from './commands/lease.js';
@@ -10,12 +11,12 @@ import { addWatchCommand } from './commands/watch.js';
 import { addConnectionFlags } from './context.js';
 import { addExamples } from './examples.js';
 import {
-  CliError,
   describeFailure,
   ExitCode,
   type SetExitCode,
   signaledCode,
   withoutOptionValue,
+  wrongArguments,
 } from './exit-code.js';
 import { prepareVariables, walkArguments } from './go-arguments.js';
 import type { Io } from './io.js';
@@ -54,8 +55,7 @@ export async function run(given: readonly string[], outerIo: Io, inherited: Flag
     // Node.js replaces bytes that are not UTF-8 with U+FFFD. The program refuses such an argument, because it would
     // otherwise use a different key than the user gave.
     if (given.some((arg) => arg.includes('\uFFFD')))
-      throw new CliError(
-        ExitCode.USAGE,
+      throw wrongArguments(
         'arguments: got bytes that are not UTF-8; allowed: UTF-8 text (for other bytes, use etcdwire call with base64)',
       );
     for (const [name, value] of Object.entries(inherited)) program.setOptionValueWithSource(name, value, 'cli');
@@ -113,11 +113,9 @@ function createProgram(io: Io): Command {
     )
     .showSuggestionAfterError()
     .addOption(
-      new Option('-w, --write-out <format>', 'output format; default: table on a terminal, json elsewhere')
-        .choices(FORMATS)
-        .env('ETCDCTL_WRITE_OUT'),
+      flag('-w, --write-out <format>', 'output format; default: table on a terminal, json elsewhere').choices(FORMATS),
     )
-    .addOption(new Option('--hex', 'print keys and values in hexadecimal, except in JSON').env('ETCDCTL_HEX'))
+    .addOption(flag('--hex', 'print keys and values in hexadecimal, except in JSON'))
     .addOption(new Option('--etcdctl', 'print, and exit, as etcdctl 3.6 does; also with ETCDWIRE_ETCDCTL=1'));
   return addConnectionFlags(program);
 }

@@ -1,4 +1,4 @@
-import type { HashKVResponse, Member, StatusResponse } from '../../../src/internal.js';
+import type { HashKVResponse, Member, MemberAddResponse, StatusResponse } from '../../../src/internal.js';
 import { goSize } from './etcdctl/go-format.js';
 import { hexId } from './output-base.js';
 
@@ -10,6 +10,24 @@ export function memberRow({ id, name, peerUrls, clientUrls, isLearner }: Member)
   // A member reports its name when it starts for the first time, so a member without a name has not started.
   const status = name === '' ? 'unstarted' : 'started';
   return [hexId(id), status, name, peerUrls.join(','), clientUrls.join(','), String(isLearner)];
+}
+
+/** Returns the environment variables with which to start a new member, one in each line. */
+export function memberSettings(
+  name: string,
+  { member, members }: MemberAddResponse,
+  peerUrls: readonly string[] = member?.peerUrls ?? [],
+): readonly string[] {
+  const peers = members.flatMap((each) =>
+    each.peerUrls.map((url) => `${each.id === member?.id ? name : each.name}=${url}`),
+  );
+  const settings = {
+    ETCD_NAME: name,
+    ETCD_INITIAL_CLUSTER: peers.join(','),
+    ETCD_INITIAL_ADVERTISE_PEER_URLS: peerUrls.join(','),
+    ETCD_INITIAL_CLUSTER_STATE: 'existing',
+  };
+  return Object.entries(settings).map(([setting, value]) => `${setting}=${JSON.stringify(value)}`);
 }
 
 export const HEALTH_HEADINGS = ['ENDPOINT', 'HEALTH', 'TOOK', 'ERROR'];

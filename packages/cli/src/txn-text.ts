@@ -68,7 +68,7 @@ async function* part(io: Io, lines: AsyncGenerator<string, void>): AsyncGenerato
   for (;;) {
     const { done, value } = await lines.next();
     const line = (value ?? '').trim();
-    if (done) io.etcdctl?.endOfText();
+    if (done) io.etcdctl?.refuse('endOfText');
     if (done || line === '') return;
     yield line;
   }
@@ -196,7 +196,7 @@ async function parseRequest(io: Io, line: string): Promise<Init<RequestOp>> {
     request = { case: 'requestRange', value };
   });
   definePut(parser, async (key, given, flags) => {
-    if (given === undefined && !flags.ignoreValue) io.etcdctl?.refuseEmptyValue();
+    if (given === undefined && !flags.ignoreValue) io.etcdctl?.refuse('emptyValue');
     request = { case: 'requestPut', value: putRequest(key, given, flags) };
   });
   defineDel(parser, async (range, { prevKv, range: isSure }, command) => {

@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import type { KeyFlags } from './commands/key-flags.js';
 import { addWatchFlags, noCommand, type Watched, watchedBy } from './commands/watched.js';
 import type { Context } from './context.js';
-import { CliError, ExitCode } from './exit-code.js';
+import { ExitCode, wrongArguments } from './exit-code.js';
 import { walkArguments } from './go-arguments.js';
 import { type Io, linesOf } from './io.js';
 import { wordsOf } from './txn-text.js';
@@ -32,7 +32,7 @@ export async function watchLines(context: Context, follow: Follow): Promise<Exit
   };
   const read = async (): Promise<ExitCode> => {
     for await (const line of linesOf(io)) startLine(context, line, start);
-    io.etcdctl?.endOfWatchText();
+    io.etcdctl?.refuse('endOfWatchText');
     await Promise.all(watches);
     return ExitCode.OK;
   };
@@ -70,7 +70,7 @@ function parsed(io: Io, words: readonly string[]): { readonly args: readonly str
   try {
     parser.parse(walkArguments(io, parser, words).args, { from: 'user' });
   } catch (error) {
-    throw new CliError(ExitCode.USAGE, `watch: ${(error as Error).message.replace(/^error: /, '')}`);
+    throw wrongArguments(`watch: ${(error as Error).message.replace(/^error: /, '')}`);
   }
   return { args: parser.args, flags: parser.opts<KeyFlags>() };
 }

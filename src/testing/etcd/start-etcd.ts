@@ -1,10 +1,10 @@
-import { checkBoolean, checkName, checkOptions, invalidInput, oneOf, show } from '../../base/index.js';
+import { checkBoolean, checkName, checkOptions, oneOf } from '../../base/index.js';
 import type { EtcdBinary } from './binary.js';
 import { CLUSTER_OPTIONS, EtcdCluster, type EtcdClusterOptions } from './etcd-cluster.js';
 import type { EtcdMember } from './etcd-member.js';
 import { type FindEtcdOptions, findEtcd } from './find.js';
 import { withProgress } from './programs.js';
-import { type EtcdMinor, MINORS } from './versions.js';
+import { MINORS, versionIn } from './versions.js';
 
 /** Options of `startEtcd`. */
 export interface StartEtcdOptions
@@ -12,7 +12,7 @@ export interface StartEtcdOptions
     Pick<EtcdClusterOptions, 'members' | 'args' | 'peerProxies' | 'tls'> {}
 
 const START_OPTIONS = {
-  version: checkMinor,
+  version: versionIn(MINORS),
   prefer: oneOf({ quick: true, exact: true }),
   download: checkBoolean,
   cacheFolder: checkName,
@@ -95,9 +95,4 @@ export function runningEtcd(
 ): RunningEtcd {
   const { version, etcdctl, members = [], cluster } = known;
   return { endpoints, version, etcdctl, members, cluster, close, [Symbol.asyncDispose]: close };
-}
-
-function checkMinor(version: EtcdMinor, argument: string): void {
-  if (!MINORS.includes(version))
-    throw invalidInput(argument, typeof version === 'string' ? `"${version}"` : show(version), MINORS.join(', '));
 }

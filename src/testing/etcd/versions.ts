@@ -1,3 +1,5 @@
+import { invalidInput, show } from '../../base/index.js';
+
 /**
  * For each minor version, the release that this project downloads or builds. A `MemoryEtcd` of that minor version
  * behaves like this release. Version 3.4 is missing, because it comes from Debian only.
@@ -37,6 +39,14 @@ export type EtcdMinor = '3.4' | '3.5' | '3.6' | '3.7';
 
 /** The supported minor versions, oldest first. */
 export const MINORS: readonly EtcdMinor[] = ['3.4', '3.5', '3.6', '3.7'];
+
+/** Returns a check that an option is one of the versions. */
+export function versionIn<T extends string>(versions: readonly T[]): (version: T, argument: string) => void {
+  return (version, argument) => {
+    if (versions.includes(version)) return;
+    throw invalidInput(argument, typeof version === 'string' ? `"${version}"` : show(version), versions.join(', '));
+  };
+}
 
 /** The versions that a caller of `findEtcd` accepts. */
 export interface Wanted {

@@ -21,6 +21,7 @@ import {
   type Route,
   type Service,
   StatusError,
+  statusOfHandler,
   type UnaryRoute,
 } from '../memory/service.js';
 import { readBody, sendText } from './messages.js';
@@ -240,11 +241,9 @@ function statusJson(code: StatusCode, message: string): Record<string, JsonValue
 
 /** Returns the status for an error of the handler or of the request's JSON. */
 function statusOf(error: unknown): StatusError {
-  if (error instanceof StatusError) return error;
   if (error instanceof JsonSyntaxError) return new StatusError('InvalidArgument', error.message);
   if (error instanceof EtcdError) return new StatusError('InvalidArgument', `proto: ${error.problem}`);
-  const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return new StatusError('Internal', `the handler failed: ${problem}`);
+  return statusOfHandler(error);
 }
 
 /**

@@ -2,7 +2,7 @@ import { Fifo, ProcessKeeper } from '../../base/index.js';
 import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from '../../host/index.js';
 import { type EmbeddedTransportFactory, http2Over } from '../../wire/index.js';
 import type { Direction } from '../faults/paced-pipe.js';
-import { checkServer, type MemoryEtcd, membersOf } from '../memory/memory-etcd.js';
+import { type MemoryEtcd, membersOf } from '../memory/memory-etcd.js';
 import type { MemoryMember } from '../memory/memory-member.js';
 import { Http2Server } from './server.js';
 
@@ -48,7 +48,6 @@ export function inProcess(server: Http2Server, deliver: Deliver = (_, run) => qu
  * const etcd = new Client({ transport: memoryOverHttp2(server) });
  */
 export function memoryOverHttp2(server: MemoryEtcd | MemoryMember): EmbeddedTransportFactory {
-  checkServer(server);
   const members = membersOf(server);
   const opens = new Map(members.map((member) => [member.endpoint, inProcess(new Http2Server(member))]));
   const [first] = opens.values();

@@ -14,7 +14,7 @@ import {
 import { overSocket } from '../../host/node.js';
 import { Http1Server, type HttpService, isHttp1 } from '../http1-server/server.js';
 import { checkClock } from '../memory/clock.js';
-import { checkServer, type MemoryEtcd, membersOf } from '../memory/memory-etcd.js';
+import { type MemoryEtcd, membersOf } from '../memory/memory-etcd.js';
 import type { MemoryMember } from '../memory/memory-member.js';
 import type { ServerConnection } from './connection.js';
 import { Http2Server, type Http2ServerOptions } from './server.js';
@@ -82,9 +82,8 @@ const TLS_OPTIONS = checkedLaterAll('cert', 'key');
  * await etcd.put('color', 'blue');
  */
 export async function listen(server: MemoryEtcd | MemoryMember, options: ListenOptions = {}): Promise<Listener> {
-  checkServer(server);
-  checkOptions(options, LISTEN_OPTIONS, 'listen');
   const [member, ...others] = membersOf(server) as [MemoryMember];
+  checkOptions(options, LISTEN_OPTIONS, 'listen');
   if (others.length > 0) throw invalidInput('server', 'a MemoryEtcd with several members', 'one of its members');
   return openPort(member, options);
 }

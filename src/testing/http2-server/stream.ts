@@ -26,6 +26,7 @@ import {
   type ResponseStream,
   type Route,
   StatusError,
+  statusOfHandler,
   type UnaryRoute,
 } from '../memory/service.js';
 import type { PingPolicy } from './ping-policy.js';
@@ -285,9 +286,8 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
    */
   #fail(error: unknown): void {
     if (error instanceof StreamError) return this.#reset(error.code);
-    if (error instanceof StatusError) return this.#finish(error.code, error.message);
-    const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    this.#finish('Internal', `the handler failed: ${problem}`);
+    const { code, message } = statusOfHandler(error);
+    this.#finish(code, message);
   }
 
   /** Ends the call with a status, after the queued messages. */

@@ -1,6 +1,6 @@
 import type { Permission, PermissionType } from '../../gen/authpb/auth.js';
 import { grantsAccess, isValidPermissionRange } from './auth-permissions.js';
-import { type KeyId, keyId } from './key-range.js';
+import { compare, type KeyId, keyId } from './key-range.js';
 import type { PasswordHash } from './password.js';
 import { serverError } from './service.js';
 
@@ -230,9 +230,4 @@ function inByteOrder(names: Iterable<string>): string[] {
   const keys = new Map<string, KeyId>();
   for (const name of names) keys.set(name, keyId(utf8.encode(name)));
   return [...keys].sort(([, a], [, b]) => compare(a, b)).map(([name]) => name);
-}
-
-function compare(a: KeyId, b: KeyId): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
 }

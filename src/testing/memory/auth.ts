@@ -13,8 +13,8 @@ import type { Alarms } from './alarms.js';
 import { type AuthSnapshot, AuthStore } from './auth-store.js';
 import { Tokens } from './auth-tokens.js';
 import type { AppliedEntry, Caller } from './command.js';
-import { KeyRange } from './key-range.js';
-import { type ServerCall, StatusError, serverError } from './service.js';
+import { ALL_KEYS } from './key-range.js';
+import { type Router, type ServerCall, StatusError, serverError, type UnaryHandler } from './service.js';
 import type { MemberSettings, MemoryVersion } from './settings.js';
 import type { Store } from './store.js';
 import { isReadOnly } from './txn.js';
@@ -26,7 +26,6 @@ const BEARER = 'Bearer ';
 /** The start of the paths of the service Auth. etcd checks no revision of the users for its methods. */
 const AUTH_SERVICE = '/etcdserverpb.Auth/';
 const NO_LEASE = 0n;
-const ALL_KEYS = new KeyRange(Uint8Array.of(0), Uint8Array.of(0));
 
 /** The messages of etcd's package `auth`, which etcd 3.5 sends for some methods instead of the public messages. */
 const INTERNAL_MESSAGES: ReadonlyMap<string, string> = new Map([
@@ -105,6 +104,18 @@ export class Auth {
       if (message === undefined || this.#version !== '3.5' || !WITH_INTERNAL_MESSAGES.includes(path)) throw error;
       throw new StatusError('Unknown', message);
     }
+  }
+
+  /** Registers a unary method that calls `authorize` before everything else. */
+  serve<Request, Response>(
+    router: Router,
+    method: Method<Request, Response, 'unary'>,
+    handler: UnaryHandler<Request, Response>,
+  ): void {
+    router.unary(method, (request, call) => {
+      this.authorize(method.path, request, call);
+      return handler(request, call);
+    });
   }
 
   /**

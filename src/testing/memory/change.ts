@@ -1,5 +1,5 @@
 import type { Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
-import type { KeyId } from './key-range.js';
+import { compare, type KeyId } from './key-range.js';
 
 /** One change of a key: a put, or a deletion (a tombstone). */
 export interface Change {
@@ -15,6 +15,23 @@ export interface Change {
 export interface Commit {
   readonly revision: bigint;
   readonly changes: readonly Change[];
+}
+
+/** Groups changes by their revisions, each in the given order. */
+export function commitsOf(changes: Iterable<Change>): Commit[] {
+  const commits = new Map<bigint, Change[]>();
+  for (const change of changes) {
+    const { modRevision } = change.kv;
+    const own = commits.get(modRevision);
+    if (own === undefined) commits.set(modRevision, [change]);
+    else own.push(change);
+  }
+  return [...commits].map(([revision, own]) => ({ revision, changes: own }));
+}
+
+/** Compares commits by their revisions. */
+export function byRevision(a: Commit, b: Commit): number {
+  return compare(a.revision, b.revision);
 }
 
 /** Converts a change to the event that a watch delivers. */

@@ -27,8 +27,7 @@ export function registerCluster(router: Router, member: Member): void {
     return { header: header(), members: membership.list() };
   });
 
-  router.unary(cluster.memberList, (request, call) => {
-    auth.authorize(cluster.memberList.path, request, call);
+  auth.serve(router, cluster.memberList, (request) => {
     const list = () => ({ header: header(), members: membership.list() });
     return request.linearizable ? member.consensus.read(list) : list();
   });
@@ -39,20 +38,15 @@ export function registerCluster(router: Router, member: Member): void {
     if (!member.consensus.isHealthy) throw serverError('Unhealthy');
     return add({ id: member.randomId(), name: '', peerUrls, clientUrls: [], isLearner: request.isLearner });
   });
-  router.unary(cluster.memberRemove, (request, call) => {
-    auth.authorize(cluster.memberRemove.path, request, call);
+  auth.serve(router, cluster.memberRemove, (request) => {
     membership.checkRemove(request.id);
     return remove(request);
   });
-  router.unary(cluster.memberUpdate, (request, call) => {
-    auth.authorize(cluster.memberUpdate.path, request, call);
+  auth.serve(router, cluster.memberUpdate, (request) => {
     membership.checkUpdate(request.id, request.peerUrls);
     return update(request);
   });
-  router.unary(cluster.memberPromote, (request, call) => {
-    auth.authorize(cluster.memberPromote.path, request, call);
-    return membership.promote(request.id);
-  });
+  auth.serve(router, cluster.memberPromote, ({ id }) => membership.promote(id));
 }
 
 /** A URL with a host, a port and no path: `NewURLs` in etcd's `client/pkg/types/urls.go`. */

@@ -1,5 +1,6 @@
 import { concatBytes, NO_BYTES, onAbort, toBytes } from '../../base/index.js';
 import {
+  type Compare,
   CompareResult,
   CompareTarget,
   type RangeRequest,
@@ -15,7 +16,7 @@ import { EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
 import type { LeaderKey } from '../../gen/v3electionpb/v3election.js';
 import { decode, encode, type Init, type Method } from '../../wire/index.js';
 import type { Change } from './change.js';
-import { type KeyId, KeyRange, keyId } from './key-range.js';
+import { ALL_KEYS, type KeyId, keyId } from './key-range.js';
 import type { Member } from './member.js';
 import { type ResponseStream, type Router, type ServerCall, type Service, StatusError, unaryRoute } from './service.js';
 
@@ -27,7 +28,6 @@ const DEFAULT_TTL_SECONDS = 60n;
 const NO_LEASE = 0n;
 /** The character after `/`. A range from `name/` to `name0` contains all keys with the prefix `name/`. */
 const AFTER_SLASH = '0';
-const ALL_KEYS = new KeyRange(Uint8Array.of(0), Uint8Array.of(0));
 
 /**
  * Registers the services Lock and Election. As in etcd, their handlers call methods of the services KV and Lease with
@@ -35,34 +35,30 @@ const ALL_KEYS = new KeyRange(Uint8Array.of(0), Uint8Array.of(0));
  */
 export function registerConcurrency(router: Router, member: Member, service: Service): void {
   const queues = new Queues(member, service);
+  const serve = <Request, Response>(
+    method: Method<Request, Response, 'unary'>,
+    handler: (request: Request, call: ServerCall) => Promise<Init<Response>>,
+  ): void => router.unary(method, (request, call) => withUnknownStatus(() => handler(request, call)));
 
-  router.unary(methods.lock.lock, (request, call) => withUnknownStatus(() => queues.lock(request, call)));
-  router.unary(methods.lock.unlock, ({ key }, call) =>
-    withUnknownStatus(async () => {
-      const { header } = await queues.run(methods.kv.deleteRange, { key }, call);
-      return { header };
-    }),
-  );
-  router.unary(methods.election.campaign, (request, call) => withUnknownStatus(() => queues.campaign(request, call)));
-  router.unary(methods.election.proclaim, ({ leader, value }, call) =>
-    withUnknownStatus(async () => {
-      const { key, rev, lease } = await leadershipOf(queues, leader, call);
-      return { header: await queues.proclaim(key, rev, value, lease, call) };
-    }),
-  );
-  router.unary(methods.election.leader, ({ name }, call) =>
-    withUnknownStatus(async () => {
-      const { header, kvs } = await queues.first(name, call);
-      if (kvs[0] === undefined) throw failure('election: no leader');
-      return { header, kv: kvs[0] };
-    }),
-  );
-  router.unary(methods.election.resign, ({ leader }, call) =>
-    withUnknownStatus(async () => {
-      const { key, rev } = await leadershipOf(queues, leader, call);
-      return { header: await queues.resign(key, rev, call) };
-    }),
-  );
+  serve(methods.lock.lock, (request, call) => queues.lock(request, call));
+  serve(methods.lock.unlock, async ({ key }, call) => {
+    const { header } = await queues.run(methods.kv.deleteRange, { key }, call);
+    return { header };
+  });
+  serve(methods.election.campaign, (request, call) => queues.campaign(request, call));
+  serve(methods.election.proclaim, async ({ leader, value }, call) => {
+    const { key, rev, lease } = await leadershipOf(queues, leader, call);
+    return { header: await queues.proclaim(key, rev, value, lease, call) };
+  });
+  serve(methods.election.leader, async ({ name }, call) => {
+    const { header, kvs } = await queues.first(name, call);
+    if (kvs[0] === undefined) throw failure('election: no leader');
+    return { header, kv: kvs[0] };
+  });
+  serve(methods.election.resign, async ({ leader }, call) => {
+    const { key, rev } = await leadershipOf(queues, leader, call);
+    return { header: await queues.resign(key, rev, call) };
+  });
   router.streaming(methods.election.observe, (responses, call) => {
     const stopping = new AbortController();
     return {
@@ -234,27 +230,15 @@ class Queues {
     others: readonly Init<RequestOp>[],
     call: ServerCall,
   ): Promise<TxnResponse> {
-    const isNew = {
-      result: CompareResult.EQUAL,
-      target: CompareTarget.CREATE,
-      key,
-      targetUnion: { case: 'createRevision', value: 0n },
-    } as const;
     const put: Init<RequestOp> = { request: { case: 'requestPut', value: { key, value, lease } } };
     const get: Init<RequestOp> = { request: { case: 'requestRange', value: { key } } };
-    const request = { compare: [isNew], success: [put, ...others], failure: [get, ...others] };
+    const request = { compare: [isCreatedAt(key, 0n)], success: [put, ...others], failure: [get, ...others] };
     return this.run(methods.kv.txn, request, call);
   }
 
   /** Carries out an operation if the key exists and has the create revision `revision`. */
   #ifCreatedAt(key: Uint8Array, revision: bigint, operation: Init<RequestOp>, call: ServerCall): Promise<TxnResponse> {
-    const isSame = {
-      result: CompareResult.EQUAL,
-      target: CompareTarget.CREATE,
-      key,
-      targetUnion: { case: 'createRevision', value: revision },
-    } as const;
-    return this.run(methods.kv.txn, { compare: [isSame], success: [operation] }, call);
+    return this.run(methods.kv.txn, { compare: [isCreatedAt(key, revision)], success: [operation] }, call);
   }
 
   /** Resolves when the queue has no key with a lower create revision. */
@@ -330,12 +314,13 @@ function prefixOf(name: Uint8Array): { readonly key: Uint8Array; readonly rangeE
 
 /** The request for the key with the lowest create revision. */
 function firstOf(name: Uint8Array): Init<RangeRequest> {
-  return {
-    ...prefixOf(name),
-    limit: 1n,
-    sortOrder: SortOrder.ASCEND,
-    sortTarget: SortTarget.CREATE,
-  };
+  return { ...prefixOf(name), limit: 1n, sortOrder: SortOrder.ASCEND, sortTarget: SortTarget.CREATE };
+}
+
+/** The condition that a key has a create revision, or does not exist if the revision is 0. */
+function isCreatedAt(key: Uint8Array, revision: bigint): Init<Compare> {
+  const targetUnion = { case: 'createRevision', value: revision } as const;
+  return { result: CompareResult.EQUAL, target: CompareTarget.CREATE, key, targetUnion };
 }
 
 function keysIn(op: TxnResponse['responses'][number] | undefined): readonly KeyValue[] {

@@ -4,6 +4,12 @@ export type KeyId = string;
 /** Maximum number of arguments in one call. Engines limit the number of arguments. */
 const MAX_ARGUMENTS = 8_192;
 
+/** Compares two keys, or two numbers, for a sort. */
+export function compare<T extends KeyId | bigint>(a: T, b: T): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
 /** Returns the `KeyId` of a key. */
 export function keyId(key: Uint8Array): KeyId {
   if (key.length <= MAX_ARGUMENTS) return String.fromCharCode(...key);
@@ -33,3 +39,6 @@ export class KeyRange {
     return key >= this.first && (this.end === undefined || key < this.end);
   }
 }
+
+/** All keys, because no key is empty. */
+export const ALL_KEYS = new KeyRange(Uint8Array.of(0), Uint8Array.of(0));

@@ -3,7 +3,6 @@ import {
   type LeaseKeepAliveRequest,
   type LeaseKeepAliveResponse,
   LeaseRevokeRequest,
-  type ResponseHeader,
 } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import { andThen } from './consensus.js';
@@ -59,9 +58,7 @@ export function registerLease(router: Router, member: Member): void {
     revoke(request, auth.authorize(lease.leaseRevoke.path, request, call)),
   );
 
-  router.unary(lease.leaseTimeToLive, (request, call) => {
-    auth.authorize(lease.leaseTimeToLive.path, request, call);
-    const { id, keys } = request;
+  auth.serve(router, lease.leaseTimeToLive, ({ id, keys }) => {
     const asked = member.consensus.atLeader((leaderLeases) => {
       const ttl = leaderLeases.timeToLive(id);
       if (ttl === undefined) return { ttl: NO_LEASE_TTL };
@@ -70,63 +67,53 @@ export function registerLease(router: Router, member: Member): void {
     return andThen(asked, (answer) => ({ header: member.header(), id, ...answer }));
   });
 
-  router.unary(lease.leaseLeases, (request, call) => {
-    auth.authorize(lease.leaseLeases.path, request, call);
-    return { header: member.header(), leases: leases.ids.map((id) => ({ id })) };
-  });
+  auth.serve(router, lease.leaseLeases, () => ({
+    header: member.header(),
+    leases: leases.ids.map((id) => ({ id })),
+  }));
 
-  router.streaming(lease.leaseKeepAlive, (responses, call) => new KeepAliveStream(member, responses, call));
+  router.streaming(lease.leaseKeepAlive, (responses, call) => keepAlive(member, responses, call));
 }
 
 /** Renews a lease for each request. Ends the call when the client half-closes the stream. */
-class KeepAliveStream implements RequestSink<LeaseKeepAliveRequest> {
-  readonly #member: Member;
-  readonly #responses: ResponseStream<LeaseKeepAliveResponse>;
-  readonly #call: ServerCall;
-  #unanswered = 0;
+function keepAlive(
+  member: Member,
+  responses: ResponseStream<LeaseKeepAliveResponse>,
+  call: ServerCall,
+): RequestSink<LeaseKeepAliveRequest> {
+  let unanswered = 0;
   /** Settled when the requests so far are answered. */
-  #last: Promise<void> = Promise.resolve();
-
-  constructor(member: Member, responses: ResponseStream<LeaseKeepAliveResponse>, call: ServerCall) {
-    this.#member = member;
-    this.#responses = responses;
-    this.#call = call;
-  }
-
-  message(request: LeaseKeepAliveRequest): void {
-    const { id } = request;
-    // The header has the revision before the renewal. With a later revision, the client could conclude that the lease
-    // was alive at a revision at which it had already ended.
-    const header = this.#member.header();
-    try {
-      this.#member.auth.authorize(methods.lease.leaseKeepAlive.path, request, this.#call);
-      const renewed = this.#member.consensus.atLeader((leases) => leases.renew(id));
-      if (!(renewed instanceof Promise)) return this.#renewed(header, id, renewed);
-      this.#unanswered += 1;
-      this.#last = Promise.all([renewed, this.#last])
-        .then(([ttl]) => this.#renewed(header, id, ttl))
-        .catch((error: unknown) => this.#failed(error))
-        .finally(() => {
-          this.#unanswered -= 1;
-        });
-    } catch (error) {
-      this.#failed(error);
-    }
-  }
-
-  #renewed(header: ResponseHeader, id: bigint, ttl: bigint | undefined): void {
-    this.#responses.send({ header, id, ttl: ttl ?? NOT_RENEWED_TTL });
-  }
-
-  #failed(error: unknown): void {
+  let last: Promise<void> = Promise.resolve();
+  const failed = (error: unknown): void => {
     if (!(error instanceof StatusError)) throw error;
-    this.#responses.end(error);
-  }
-
-  halfClosed(): void {
-    if (this.#unanswered === 0) this.#responses.end();
-    else void this.#last.then(() => this.#responses.end());
-  }
-
-  canceled(): void {}
+    responses.end(error);
+  };
+  return {
+    message(request) {
+      const { id } = request;
+      // The header has the revision before the renewal. With a later revision, the client could conclude that the lease
+      // was alive at a revision at which it had already ended.
+      const header = member.header();
+      const answer = (ttl = NOT_RENEWED_TTL): void => responses.send({ header, id, ttl });
+      try {
+        member.auth.authorize(methods.lease.leaseKeepAlive.path, request, call);
+        const renewed = member.consensus.atLeader((leases) => leases.renew(id));
+        if (!(renewed instanceof Promise)) return answer(renewed);
+        unanswered += 1;
+        last = Promise.all([renewed, last])
+          .then(([ttl]) => answer(ttl))
+          .catch(failed)
+          .finally(() => {
+            unanswered -= 1;
+          });
+      } catch (error) {
+        failed(error);
+      }
+    },
+    halfClosed() {
+      if (unanswered === 0) responses.end();
+      else void last.then(() => responses.end());
+    },
+    canceled() {},
+  };
 }

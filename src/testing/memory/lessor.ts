@@ -1,12 +1,10 @@
 import { NO_BYTES } from '../../base/index.js';
+import { ELECTION_MS, HEARTBEAT_MS } from '../raft/host.js';
 import { KeyRange } from './key-range.js';
 import { serverError } from './service.js';
 import type { MemberSettings } from './settings.js';
 import type { Store } from './store.js';
 
-/** etcd's defaults of `--heartbeat-interval` and `--election-timeout`. */
-const HEARTBEAT_MS = 100;
-const ELECTION_MS = 1_000;
 /** The minimum TTL, which etcd's `etcdserver/server.go` computes from the election timeout: 2 s. */
 const MIN_TTL_SECONDS = BigInt(Math.ceil((Math.trunc((3 * (ELECTION_MS / HEARTBEAT_MS)) / 2) * HEARTBEAT_MS) / 1_000));
 /** `MaxLeaseTTL` in etcd's source `lease/lessor.go`. */

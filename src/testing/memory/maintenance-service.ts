@@ -1,4 +1,5 @@
 import { onAbort } from '../../base/index.js';
+import { enumName } from '../../extras/transports/json/index.js';
 import { type AlarmMember, AlarmType, DowngradeAction, DowngradeRequest } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import { Sha256 } from '../../host/index.js';
@@ -13,9 +14,6 @@ import { takeSnapshot } from './snapshot.js';
 /** The ID of the leader in a status if the member knows no leader. */
 const NO_LEADER = 0n;
 const SNAPSHOT_CHUNK_BYTES = 32_768;
-const ALARM_NAMES: ReadonlyMap<number, string> = new Map(
-  Object.entries(AlarmType).map(([name, number]) => [number, name]),
-);
 
 /** Registers the service Maintenance. */
 export function registerMaintenance(router: Router, member: Member): void {
@@ -33,88 +31,69 @@ export function registerMaintenance(router: Router, member: Member): void {
   /** The version of the database format. etcd 3.5 does not store one. */
   const storageVersion = (): string => (is35 ? '' : `${downgrade.clusterVersion}.0`);
 
-  router.unary(maintenance.alarm, (request, call) => {
-    auth.authorize(maintenance.alarm.path, request, call);
-    return andThen(member.changeAlarms(request), (changed) => ({ header: header(), alarms: changed }));
-  });
+  auth.serve(router, maintenance.alarm, (request) =>
+    andThen(member.changeAlarms(request), (changed) => ({ header: header(), alarms: changed })),
+  );
 
-  router.unary(maintenance.status, (request, call) => {
-    auth.authorize(maintenance.status.path, request, call);
-    return {
-      header: header(),
-      version: RELEASES[settings.version],
-      dbSize: BigInt(store.bytes),
-      dbSizeInUse: BigInt(store.bytesInUse),
-      leader: member.consensus.leaderId,
-      raftIndex: member.raftIndex,
-      raftAppliedIndex: member.raftIndex,
-      raftTerm: member.raftTerm,
-      errors: [
-        ...(member.consensus.leaderId === NO_LEADER ? [serverError('NoLeader').message] : []),
-        ...alarms.list(AlarmType.NONE).map((alarm) => describe(alarm, settings.version)),
-      ],
-      ...(is35
-        ? {}
-        : {
-            storageVersion: storageVersion(),
-            dbSizeQuota: BigInt(settings.quotaBytes),
-            downgradeInfo: downgrade.info,
-          }),
-    };
-  });
+  auth.serve(router, maintenance.status, () => ({
+    header: header(),
+    version: RELEASES[settings.version],
+    dbSize: BigInt(store.bytes),
+    dbSizeInUse: BigInt(store.bytesInUse),
+    leader: member.consensus.leaderId,
+    raftIndex: member.raftIndex,
+    raftAppliedIndex: member.raftIndex,
+    raftTerm: member.raftTerm,
+    errors: [
+      ...(member.consensus.leaderId === NO_LEADER ? [serverError('NoLeader').message] : []),
+      ...alarms.list(AlarmType.NONE).map((alarm) => describe(alarm, settings.version)),
+    ],
+    ...(is35
+      ? {}
+      : {
+          storageVersion: storageVersion(),
+          dbSizeQuota: BigInt(settings.quotaBytes),
+          downgradeInfo: downgrade.info,
+        }),
+  }));
 
-  router.unary(maintenance.defragment, (request, call) => {
-    auth.authorize(maintenance.defragment.path, request, call);
+  auth.serve(router, maintenance.defragment, () => {
     store.defragment();
     return {};
   });
 
   // etcd hashes its database. This hash covers the same data in another format, so its value differs from that of a
   // real member, but it also changes exactly when the data change.
-  router.unary(maintenance.hash, (request, call) => {
-    auth.authorize(maintenance.hash.path, request, call);
-    return { header: header(), hash: new Crc32c().update(takeSnapshot(member)).digest() };
-  });
+  auth.serve(router, maintenance.hash, () => ({
+    header: header(),
+    hash: new Crc32c().update(takeSnapshot(member)).digest(),
+  }));
 
-  router.unary(maintenance.hashKv, (request, call) => {
-    auth.authorize(maintenance.hashKv.path, request, call);
+  auth.serve(router, maintenance.hashKv, (request) => {
     const { hash, compactRevision, revision } = member.keyHashes.at(request.revision);
     return { header: header(), hash, compactRevision, hashRevision: is35 ? 0n : revision };
   });
 
-  router.streaming(maintenance.snapshot, (responses, call) => ({
-    message(request) {
-      try {
-        auth.authorize(maintenance.snapshot.path, request, call);
-      } catch (error) {
-        if (!(error instanceof StatusError)) throw error;
-        responses.end(error);
-        return;
-      }
-      const snapshot = takeSnapshot(member);
-      // etcd reports the stored version, which a database in the format of etcd 3.5 does not have.
-      const version = storageVersion() === '3.5.0' ? '' : storageVersion();
-      for (let at = 0; at < snapshot.length; at += SNAPSHOT_CHUNK_BYTES) {
-        const blob = snapshot.subarray(at, at + SNAPSHOT_CHUNK_BYTES);
-        responses.send({ blob, remainingBytes: BigInt(snapshot.length - at - blob.length), version });
-      }
-      responses.send({ blob: new Sha256().update(snapshot).digest(), version });
-      responses.end();
-    },
-    halfClosed() {},
-    canceled() {},
-  }));
+  router.responses(maintenance.snapshot, function* (request, call) {
+    auth.authorize(maintenance.snapshot.path, request, call);
+    const snapshot = takeSnapshot(member);
+    // etcd reports the stored version, which a database in the format of etcd 3.5 does not have.
+    const version = storageVersion() === '3.5.0' ? '' : storageVersion();
+    for (let at = 0; at < snapshot.length; at += SNAPSHOT_CHUNK_BYTES) {
+      const blob = snapshot.subarray(at, at + SNAPSHOT_CHUNK_BYTES);
+      yield { blob, remainingBytes: BigInt(snapshot.length - at - blob.length), version };
+    }
+    yield { blob: new Sha256().update(snapshot).digest(), version };
+  });
 
-  router.unary(maintenance.moveLeader, (request, call) => {
-    auth.authorize(maintenance.moveLeader.path, request, call);
+  auth.serve(router, maintenance.moveLeader, (request, call) => {
     if (member.consensus.leaderId !== member.memberId) throw serverError('NotLeader');
     if (!member.membership.isVoter(request.targetId)) throw serverError('BadLeaderTransferee');
     if (request.targetId === member.memberId) return {};
     return member.consensus.moveLeader(request.targetId, call).then(() => ({}));
   });
 
-  router.unary(maintenance.downgrade, (request, call) => {
-    auth.authorize(maintenance.downgrade.path, request, call);
+  auth.serve(router, maintenance.downgrade, (request, call) => {
     const { action, version: target } = request;
     const changed =
       action === DowngradeAction.VALIDATE
@@ -130,7 +109,7 @@ export function registerMaintenance(router: Router, member: Member): void {
 
 /** Returns an alarm as Go prints the message. Go omits a field that has its default value. */
 function describe({ memberId, alarm }: AlarmMember, version: MemoryVersion): string {
-  const fields = `alarm:${ALARM_NAMES.get(alarm) ?? alarm}`;
+  const fields = `alarm:${enumName('etcdserverpb.AlarmType', alarm) ?? alarm}`;
   const all = memberId === 0n ? fields : `memberID:${memberId} ${fields}`;
   // The library that prints the messages of etcd 3.5 and 3.6 adds a space.
   return version === '3.7' ? all : `${all} `;

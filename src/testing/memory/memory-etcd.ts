@@ -8,17 +8,15 @@ import {
   checkPositiveCount,
   environment,
   invalidInput,
-  show,
   textOf,
 } from '../../base/index.js';
 import { type LeaseLike, leaseIdOf } from '../../client/index.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
-import type { Page, Query } from '../http1-server/server.js';
+import { RELEASES, versionIn } from '../etcd/versions.js';
 import { type Clock, checkClock, realTime } from './clock.js';
 import { type Cluster, startCluster } from './cluster.js';
 import { Member } from './member.js';
 import { MemoryMember } from './memory-member.js';
-import type { Route } from './service.js';
 import type { MemberSettings, MemoryVersion } from './settings.js';
 import { parseSnapshot, restoreSnapshot, takeSnapshot } from './snapshot.js';
 
@@ -50,7 +48,7 @@ export interface MemoryEtcdOptions {
 }
 
 const OPTIONS = {
-  version: checkVersion,
+  version: versionIn(Object.keys(RELEASES)),
   clock: checkClock,
   random: checkFunction,
   name: checkName,
@@ -68,7 +66,6 @@ interface HeldLock {
   readonly token: bigint;
 }
 
-const VERSIONS: readonly MemoryVersion[] = ['3.5', '3.6', '3.7'];
 const GIB = 1_073_741_824;
 
 /**
@@ -111,7 +108,7 @@ export class MemoryEtcd {
 
   /** URL of the server, as clients see it in errors and in the member list. With several members: of the first one. */
   get endpoint(): string {
-    return this.#first.endpoint;
+    return this.first.endpoint;
   }
 
   /**
@@ -138,13 +135,14 @@ export class MemoryEtcd {
     return this.#latest;
   }
 
-  get #first(): MemoryMember {
+  /** @internal The first member, or the only one. */
+  get first(): MemoryMember {
     return this.members[0] as MemoryMember;
   }
 
   get #latest(): Member {
     // A leader has applied at least as much as its followers.
-    let latest = (this.leader ?? this.#first).state;
+    let latest = (this.leader ?? this.first).state;
     for (const { state } of this.members) if (state.raftIndex > latest.raftIndex) latest = state;
     return latest;
   }
@@ -220,46 +218,17 @@ export class MemoryEtcd {
     }
     this.start();
   }
-
-  /** @internal */
-  get maxMessageBytes(): number {
-    return this.#first.maxMessageBytes;
-  }
-
-  /** @internal */
-  get gatewayErrors(): 1 | 2 {
-    return this.#first.gatewayErrors;
-  }
-
-  /** @internal The first member serves the calls to the server as a whole. */
-  connect(lost: () => void): (() => void) | undefined {
-    return this.#first.connect(lost);
-  }
-
-  /** @internal */
-  advertise(url: string): () => void {
-    return this.#first.advertise(url);
-  }
-
-  /** @internal */
-  find(path: string): Route {
-    return this.#first.find(path);
-  }
-
-  /** @internal */
-  page(method: string, path: string, query: Query): Page | undefined {
-    return this.#first.page(method, path, query);
-  }
 }
 
-/** @throws EtcdError with reason `InvalidInput` if the value is neither a `MemoryEtcd` nor one of its members. */
-export function checkServer(server: MemoryEtcd | MemoryMember): void {
-  checkCan(server, 'advertise', 'server', 'a MemoryEtcd: new MemoryEtcd()');
-}
-
-/** Returns the members that clients of a server reach. */
+/**
+ * Returns the members that clients of a server reach.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the value is neither a `MemoryEtcd` nor one of its members.
+ */
 export function membersOf(server: MemoryEtcd | MemoryMember): readonly MemoryMember[] {
-  return server instanceof MemoryEtcd ? server.members : [server];
+  const isWhole = (server as Partial<MemoryEtcd> | null | undefined)?.expireLease !== undefined;
+  if (isWhole) return (server as MemoryEtcd).members;
+  return [checkCan(server as MemoryMember, 'advertise', 'server', 'a MemoryEtcd: new MemoryEtcd()')];
 }
 
 /** Returns the settings of each member. */
@@ -285,9 +254,4 @@ function settingsOf(options: MemoryEtcdOptions): MemberSettings[] {
     const name = options.name === undefined ? `m${index}` : `${options.name}-${index}`;
     return { ...common, name, endpoint: `${ENDPOINT}-${index}` };
   });
-}
-
-function checkVersion(version: MemoryVersion, argument: string): void {
-  if (!VERSIONS.includes(version))
-    throw invalidInput(argument, typeof version === 'string' ? `"${version}"` : show(version), VERSIONS.join(', '));
 }

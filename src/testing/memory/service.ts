@@ -12,6 +12,13 @@ export class StatusError extends Error {
   }
 }
 
+/** Returns the status for an error of a handler. An error that is no `StatusError` is a defect of the handler. */
+export function statusOfHandler(error: unknown): StatusError {
+  if (error instanceof StatusError) return error;
+  const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return new StatusError('Internal', `the handler failed: ${problem}`);
+}
+
 /** Returns one of the errors that etcd defines, with the status code and the message that etcd sends. */
 export function serverError(reason: ServerReason): StatusError {
   const [code, message] = SERVER_ERRORS[reason];
@@ -117,6 +124,26 @@ export class Router {
     handler: StreamingHandler<Request, Response>,
   ): void {
     this.#routes.set(method.path, { method, streaming: handler as StreamingHandler<unknown, unknown> });
+  }
+
+  /** Registers a method that answers its request with the yielded responses. The handler throws `StatusError`. */
+  responses<Request, Response>(
+    method: Method<Request, Response, 'server-streaming'>,
+    handler: (request: Request, call: ServerCall) => Iterable<Init<Response>>,
+  ): void {
+    this.streaming(method, (responses, call) => ({
+      message(request) {
+        try {
+          for (const response of handler(request, call)) responses.send(response);
+          responses.end();
+        } catch (error) {
+          if (!(error instanceof StatusError)) throw error;
+          responses.end(error);
+        }
+      },
+      halfClosed() {},
+      canceled() {},
+    }));
   }
 
   /** The paths of all methods. */

@@ -2,9 +2,9 @@ import { type EtcdError, invalidInput, isBytes, NO_BYTES, show, textOf, toBytes 
 import { Role, User } from '../../gen/authpb/auth.js';
 import { AlarmMember, AlarmType, LeaseGrantRequest } from '../../gen/etcdserverpb/rpc.js';
 import { Event } from '../../gen/mvccpb/kv.js';
-import { type Codec, decode, encode } from '../../wire/index.js';
+import { type Codec, decode, encode, tableCodec } from '../../wire/index.js';
 import type { AuthUser } from './auth-store.js';
-import { type Change, type Commit, eventOf } from './change.js';
+import { type Change, commitsOf, eventOf } from './change.js';
 import { Crc32c } from './crc32c.js';
 import { keyId } from './key-range.js';
 import type { Member } from './member.js';
@@ -59,7 +59,7 @@ export function parseSnapshot(given: Uint8Array): SnapshotMessage {
  */
 export function restoreSnapshot(member: Member, message: SnapshotMessage): void {
   const { revision, compacted, authEnabled: enabled, authRevision } = message;
-  member.store.restore({ revision, compacted, commits: commitsOf(message.changes) });
+  member.store.restore({ revision, compacted, commits: commitsOf(message.changes.flatMap(changesOf)) });
   member.leases.restore(message.leases.map(({ id, ttl }) => ({ id, ttlSeconds: ttl })));
   member.auth.restore({
     enabled,
@@ -71,28 +71,12 @@ export function restoreSnapshot(member: Member, message: SnapshotMessage): void 
   member.keyHashes.reset();
 }
 
-// The numbers in the codecs are protobuf tags: eight times the number of the field, plus its wire type.
-
 interface ChangeMessage {
   index: bigint;
   event: Event | undefined;
 }
 
-const ChangeMessage: Codec<ChangeMessage> = {
-  typeName: 'etcdwire.memory.Change',
-  create: () => ({ index: 0n, event: undefined }),
-  write(writer, message) {
-    writer.uint64Field(8, message.index);
-    writer.messageField(18, Event, message.event);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      if (tag === 8) message.index = reader.uint64();
-      else if (tag === 18) message.event = reader.message(Event);
-      else reader.skip(tag);
-    }
-  },
-};
+const ChangeMessage: Codec<ChangeMessage> = tableCodec('etcdwire.memory.Change', 'u1index m2event', () => [Event]);
 
 interface SnapshotMessage {
   revision: bigint;
@@ -107,66 +91,11 @@ interface SnapshotMessage {
   alarms: AlarmMember[];
 }
 
-const SnapshotMessage: Codec<SnapshotMessage> = {
-  typeName: 'etcdwire.memory.Snapshot',
-  create: () => ({
-    revision: 0n,
-    compacted: 0n,
-    changes: [],
-    leases: [],
-    authEnabled: false,
-    authRevision: 0n,
-    users: [],
-    roles: [],
-    alarms: [],
-  }),
-  write(writer, message) {
-    writer.int64Field(8, message.revision);
-    writer.int64Field(16, message.compacted);
-    writer.messageFields(26, ChangeMessage, message.changes);
-    writer.messageFields(34, LeaseGrantRequest, message.leases);
-    writer.boolField(40, message.authEnabled);
-    writer.uint64Field(48, message.authRevision);
-    writer.messageFields(58, User, message.users);
-    writer.messageFields(66, Role, message.roles);
-    writer.messageFields(74, AlarmMember, message.alarms);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.revision = reader.int64();
-          break;
-        case 16:
-          message.compacted = reader.int64();
-          break;
-        case 26:
-          message.changes.push(reader.message(ChangeMessage));
-          break;
-        case 34:
-          message.leases.push(reader.message(LeaseGrantRequest));
-          break;
-        case 40:
-          message.authEnabled = reader.bool();
-          break;
-        case 48:
-          message.authRevision = reader.uint64();
-          break;
-        case 58:
-          message.users.push(reader.message(User));
-          break;
-        case 66:
-          message.roles.push(reader.message(Role));
-          break;
-        case 74:
-          message.alarms.push(reader.message(AlarmMember));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+const SnapshotMessage: Codec<SnapshotMessage> = tableCodec(
+  'etcdwire.memory.Snapshot',
+  'i1revision i2compacted m*3changes m*4leases b5authEnabled u6authRevision m*7users m*8roles m*9alarms',
+  () => [ChangeMessage, LeaseGrantRequest, User, Role, AlarmMember],
+);
 
 function messageOf(member: Member): SnapshotMessage {
   const { revision, compacted, commits } = member.store.snapshot();
@@ -191,17 +120,9 @@ function messageOf(member: Member): SnapshotMessage {
   };
 }
 
-/** Groups the changes by their revisions. */
-function commitsOf(changes: readonly ChangeMessage[]): Commit[] {
-  const commits = new Map<bigint, Change[]>();
-  for (const { index, event } of changes) {
-    const { type, kv } = event ?? Event.create();
-    if (kv === undefined) continue;
-    const commit = commits.get(kv.modRevision) ?? [];
-    commits.set(kv.modRevision, commit);
-    commit.push({ key: keyId(kv.key), type, index: Number(index), kv });
-  }
-  return [...commits].map(([revision, changes]) => ({ revision, changes }));
+function changesOf({ index, event }: ChangeMessage): Change[] {
+  const { type, kv } = event ?? Event.create();
+  return kv === undefined ? [] : [{ key: keyId(kv.key), type, index: Number(index), kv }];
 }
 
 function userOf({ name, password, roles, options }: User): AuthUser {

@@ -1,7 +1,7 @@
 import { lowerBound, SortedList } from '../../base/index.js';
 import { EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
-import type { Change, Commit } from './change.js';
-import type { KeyId, KeyRange } from './key-range.js';
+import { byRevision, type Change, type Commit, commitsOf } from './change.js';
+import { compare, type KeyId, type KeyRange } from './key-range.js';
 import { type ReadView, WriteTransaction } from './write-transaction.js';
 
 // A `Store` keeps the keys of a member, with the versions that no compaction has discarded, as etcd's package `mvcc`
@@ -36,7 +36,7 @@ export class Store implements ReadView {
   /** The keys of which a compaction may discard a version: those with several versions, and deleted keys. */
   readonly #compactible = new Set<KeyId>();
   /** All keys that have a version, in byte order. */
-  readonly #keys = new SortedList<KeyId, KeyId>((a, b) => (a < b ? -1 : a === b ? 0 : 1));
+  readonly #keys = new SortedList<KeyId, KeyId>(compare);
   /** The commits since the last compaction, oldest first, including the commit at the compacted revision. */
   #commits: Commit[] = [];
   /** The keys that are attached to each lease. */
@@ -180,19 +180,12 @@ export class Store implements ReadView {
    * All versions that the store still has, as commits: those that the last compaction has kept, and all later commits.
    */
   #history(): Commit[] {
-    const byRevision = new Map<bigint, Change[]>();
-    for (const [first] of this.#versions.values()) {
-      // Only the first version of a key can be older than the compaction.
-      if (first === undefined || first.kv.modRevision >= this.#compacted) continue;
-      const changes = byRevision.get(first.kv.modRevision);
-      if (changes === undefined) byRevision.set(first.kv.modRevision, [first]);
-      else changes.push(first);
-    }
-    const kept = [...byRevision].map(([revision, changes]) => ({
-      revision,
-      changes: changes.sort((a, b) => a.index - b.index),
-    }));
-    return [...kept.sort((a, b) => (a.revision < b.revision ? -1 : 1)), ...this.#commits];
+    // Only the first version of a key can be older than the compaction.
+    const kept = [...this.#versions.values()]
+      .flatMap((versions) => versions.slice(0, 1))
+      .filter(({ kv }) => kv.modRevision < this.#compacted)
+      .sort((a, b) => a.index - b.index);
+    return [...commitsOf(kept).sort(byRevision), ...this.#commits];
   }
 
   /** Raises the revision, as if clients had changed keys that nobody reads. */

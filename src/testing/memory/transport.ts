@@ -30,7 +30,7 @@ import {
   type TransportOptions,
   type UnaryCall,
 } from '../../wire/index.js';
-import { checkServer, type MemoryEtcd, membersOf } from './memory-etcd.js';
+import { type MemoryEtcd, membersOf } from './memory-etcd.js';
 import type { MemoryMember } from './memory-member.js';
 import {
   CancelableCall,
@@ -53,7 +53,6 @@ import { MemoryStream, type OpenCall } from './transport-stream.js';
  * const etcd = new Client({ transport: memory(server) });
  */
 export function memory(server: MemoryEtcd | MemoryMember): EmbeddedTransportFactory {
-  checkServer(server);
   const members = membersOf(server);
   const [first] = members as [MemoryMember];
   const factory = (endpoint: Endpoint, options: TransportOptions): Transport =>

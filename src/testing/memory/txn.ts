@@ -14,7 +14,7 @@ import {
 } from '../../gen/etcdserverpb/rpc.js';
 import { KeyValue } from '../../gen/mvccpb/kv.js';
 import type { Init } from '../../wire/index.js';
-import { KeyRange, keyId } from './key-range.js';
+import { compare, KeyRange, keyId } from './key-range.js';
 import { readRange } from './range.js';
 import { serverError } from './service.js';
 import type { MemoryVersion } from './settings.js';
@@ -211,20 +211,15 @@ function orderOf(kv: KeyValue, { target, targetUnion: operand }: Compare): numbe
     case CompareTarget.VALUE:
       return compareBytes(kv.value, operand?.case === 'value' ? operand.value : NO_BYTES);
     case CompareTarget.VERSION:
-      return compareNumbers(kv.version, operand?.case === 'version' ? operand.value : 0n);
+      return compare(kv.version, operand?.case === 'version' ? operand.value : 0n);
     case CompareTarget.CREATE:
-      return compareNumbers(kv.createRevision, operand?.case === 'createRevision' ? operand.value : 0n);
+      return compare(kv.createRevision, operand?.case === 'createRevision' ? operand.value : 0n);
     case CompareTarget.MOD:
-      return compareNumbers(kv.modRevision, operand?.case === 'modRevision' ? operand.value : 0n);
+      return compare(kv.modRevision, operand?.case === 'modRevision' ? operand.value : 0n);
     case CompareTarget.LEASE:
-      return compareNumbers(kv.lease, operand?.case === 'lease' ? operand.value : 0n);
+      return compare(kv.lease, operand?.case === 'lease' ? operand.value : 0n);
     default:
       // In etcd, the operand counts as equal if the property is unknown.
       return 0;
   }
-}
-
-function compareNumbers(a: bigint, b: bigint): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
 }

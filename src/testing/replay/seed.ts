@@ -1,6 +1,6 @@
 import { fromJson, fromTextOrBase64, type JsonObject } from '../../extras/transports/json/index.js';
 import { type Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
-import type { Change, Commit } from '../memory/change.js';
+import { byRevision, type Change, commitsOf } from '../memory/change.js';
 import { KeyRange, keyId } from '../memory/key-range.js';
 import type { MemoryEtcd } from '../memory/memory-etcd.js';
 import type { RecordedState } from './recording.js';
@@ -16,20 +16,10 @@ export function seed(server: MemoryEtcd, { revision, keys = [], leases = {} }: R
   member.leases.restore(
     Object.entries(leases).map(([id, ttl]) => ({ id: BigInt(`0x${id}`), ttlSeconds: BigInt(ttl) })),
   );
-  member.store.restore({ revision: BigInt(revision), compacted: -1n, commits: commitsOf(changes) });
-}
-
-/** Groups changes by their revisions, in ascending order. */
-function commitsOf(changes: readonly Change[]): Commit[] {
-  const commits = new Map<bigint, Change[]>();
-  for (const change of changes) {
-    const same = commits.get(change.kv.modRevision) ?? [];
-    commits.set(change.kv.modRevision, same);
-    same.push({ ...change, index: same.length });
-  }
-  return [...commits]
-    .map(([revision, own]) => ({ revision, changes: own }))
-    .sort((a, b) => (a.revision < b.revision ? -1 : 1));
+  const commits = commitsOf(changes)
+    .map((commit) => ({ ...commit, changes: commit.changes.map((change, index) => ({ ...change, index })) }))
+    .sort(byRevision);
+  member.store.restore({ revision: BigInt(revision), compacted: -1n, commits });
 }
 
 /** Makes changes at one revision, without the checks of a request. */

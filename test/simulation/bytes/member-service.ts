@@ -21,7 +21,7 @@ export class MemberService implements Service {
   readonly #connection: Link;
 
   constructor(bytes: ByteNetwork, connection: Link) {
-    this.maxMessageBytes = bytes.network.cluster.server.maxMessageBytes;
+    this.maxMessageBytes = bytes.network.cluster.server.first.maxMessageBytes;
     this.#bytes = bytes;
     this.#connection = connection;
   }
@@ -37,7 +37,7 @@ export class MemberService implements Service {
   }
 
   find(path: string): Route {
-    const route = this.#bytes.network.cluster.server.find(path);
+    const route = this.#bytes.network.cluster.server.first.find(path);
     const { method } = route;
     if ('unary' in route) return { method, unary: (request, call) => this.#unary(method, request, call) };
     return { method, streaming: (responses, call) => this.#stream(method, responses, call) };

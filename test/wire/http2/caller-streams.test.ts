@@ -126,7 +126,7 @@ describe('a client with `http2({ connect })`', () => {
   });
 
   test('reaches a server in the same process over a pair of `TransformStream`', async () => {
-    const server = new Http2Server(new MemoryEtcd());
+    const server = new Http2Server(new MemoryEtcd().first);
     const connect = (): CallerStream => {
       const [up, down] = [new TransformStream<Uint8Array>(), new TransformStream<Uint8Array>()];
       server.accept('http://etcd.internal:2379', (events) => {

@@ -1,84 +1,73 @@
 import type { Command } from 'commander';
 import {
-  AuthDisableResponse,
-  AuthEnableResponse,
-  AuthRoleAddResponse,
-  AuthRoleDeleteResponse,
-  AuthRoleGetResponse,
-  AuthRoleGrantPermissionResponse,
-  AuthRoleListResponse,
-  AuthRoleRevokePermissionResponse,
-  AuthStatusResponse,
-  AuthUserAddResponse,
-  AuthUserChangePasswordResponse,
-  AuthUserDeleteResponse,
-  AuthUserGetResponse,
-  AuthUserGrantRoleResponse,
-  AuthUserListResponse,
-  AuthUserRevokeRoleResponse,
-  type Codec,
+  type AuthEnableResponse,
+  type AuthRoleGetResponse,
+  type AuthUserGetResponse,
+  type CallOptions,
   EtcdError,
   escapeControls,
+  type Init,
   prefix as keysWithPrefix,
   loginOf,
+  type Method,
+  methods,
   PermissionType,
   type Raw,
 } from '../../../../src/internal.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { readNewPassword } from '../etcdctl/questions.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { type CliError, wrongArguments } from '../exit-code.js';
 import { booleanOption } from '../go-arguments.js';
 import { type Io, linesOf } from '../io.js';
 import { type ResponseOptions, readable } from '../output.js';
 import { askHidden, isTyped, terminalOf } from '../password.js';
+import { printCall } from '../print-call.js';
 import { addRangeFlags, rangeOf } from './key-flags.js';
 
 export function addAuthCommands(program: Command, io: Io): void {
   addUserCommands(program.command('user').description('manage users'), io);
   addRoleCommands(program.command('role').description('manage roles and their permissions'), io);
   const auth = program.command('auth').description('turn authentication on and off');
-  addCall(auth, io, 'enable', {
-    description: 'turn authentication on; gives the role root to the user root, which must exist',
-    response: AuthEnableResponse,
-    request: enable,
-    text: () => 'Authentication Enabled',
-    sameInAllFormats: true,
-  });
+  auth
+    .command('enable')
+    .description('turn authentication on; gives the role root to the user root, which must exist')
+    .action(async (_, command: Command) => {
+      const text = (): string => 'Authentication Enabled';
+      await show(contextOf(io, command), rpcs.authEnable, enable, text, { sameInAllFormats: true });
+    });
   addCall(auth, io, 'disable', {
     description: 'turn authentication off',
-    response: AuthDisableResponse,
-    request: (api, call) => api.authDisable({}, call),
+    method: rpcs.authDisable,
     text: () => 'Authentication Disabled',
     sameInAllFormats: true,
   });
   addCall(auth, io, 'status', {
     description: 'print whether authentication is on',
-    response: AuthStatusResponse,
-    request: (api, call) => api.authStatus({}, call),
+    method: rpcs.authStatus,
     text: ({ enabled, authRevision }) => `Authentication Status: ${enabled}\nAuthRevision: ${authRevision}`,
   });
 }
 
-type Api = Raw['auth'];
-type Call = Context['call'];
+const { auth: rpcs } = methods;
 
 /** A command that makes one call and has no options. Its arguments are names of users and roles. */
-interface NameCall<T> {
+interface NameCall<Request, Response> {
   readonly description: string;
-  readonly response: Codec<T>;
-  readonly request: (api: Api, call: Call, ...names: string[]) => Promise<T>;
+  readonly method: Method<Request, Response, 'unary'>;
+  /** Default: an empty request. */
+  readonly request?: (...names: string[]) => Init<Request>;
   /** What the command prints, in the words of etcdctl, unless the output is JSON. */
-  readonly text: (response: T, ...names: string[]) => string;
+  readonly text: (response: Response, ...names: string[]) => string;
   /** Whether etcdctl prints the text in all formats. */
   readonly sameInAllFormats?: boolean;
 }
 
 /** `usage` is the name of the command and its arguments, such as "delete <name>". */
-function addCall<T>(
+function addCall<Request, Response>(
   parent: Command,
   io: Io,
   usage: string,
-  { description, response, request, text, sameInAllFormats = false }: NameCall<T>,
+  { description, method, request = noFields, text, sameInAllFormats = false }: NameCall<Request, Response>,
 ): void {
   parent
     .command(usage)
@@ -87,27 +76,25 @@ function addCall<T>(
       // commander appends the options and the command.
       const names = given.slice(0, -2) as string[];
       const context = contextOf(io, given.at(-1) as Command);
-      return show(
-        context,
-        response,
-        (api, call) => request(api, call, ...names),
-        (result) => text(result, ...names),
-        { sameInAllFormats, details: { name: names[0] ?? '' } },
-      );
+      const options = { sameInAllFormats, details: { name: names[0] ?? '' } };
+      return show(context, method, request(...names), (response) => text(response, ...names), options);
     });
 }
 
+function noFields<Request>(): Init<Request> {
+  return {} as Init<Request>;
+}
+
 /** Makes a call, and prints its response as JSON or as text. */
-async function show<T>(
+function show<Request, Response>(
   context: Context,
-  codec: Codec<T>,
-  request: (api: Api, call: Call) => Promise<T>,
-  text: (response: T) => string,
+  method: Method<Request, Response, 'unary'>,
+  request: Parameters<typeof printCall<Request, Response>>[2],
+  text: (response: Response) => string,
   options: ResponseOptions = {},
 ): Promise<void> {
   const { out } = context;
-  const response = await withClient(context, ({ raw }) => request(raw.auth, context.call));
-  const print = (): void => {
+  const print = (response: Response): void => {
     const shown = text(response);
     // Print nothing for an empty list.
     if (shown === '') return;
@@ -116,10 +103,10 @@ async function show<T>(
       out.line(indent + out.text(line.slice(indent.length)));
     }
   };
-  out.response(codec, response, print, options);
+  return printCall(context, method, request, print, options);
 }
 
-async function enable(api: Api, call: Call): Promise<AuthEnableResponse> {
+async function enable({ auth: api }: Raw, call: CallOptions): Promise<AuthEnableResponse> {
   try {
     return await api.authEnable({}, call);
   } catch (error) {
@@ -147,13 +134,13 @@ function addUserCommands(user: Command, io: Io): void {
     .action(async (given: string, flags: UserFlags, command: Command) => {
       const { name, password } = await userOf(io, given, flags);
       const options = password === undefined ? { noPassword: true } : undefined;
-      const add = (api: Api, call: Call) => api.userAdd({ name, password: password ?? '', options }, call);
-      await show(contextOf(io, command), AuthUserAddResponse, add, () => `User ${name} created`);
+      const request = { name, password: password ?? '', options };
+      await show(contextOf(io, command), rpcs.userAdd, request, () => `User ${name} created`);
     });
   addCall(user, io, 'delete <name>', {
     description: 'delete a user',
-    response: AuthUserDeleteResponse,
-    request: (api, call, name) => api.userDelete({ name }, call),
+    method: rpcs.userDelete,
+    request: (name) => ({ name }),
     text: (_, name) => `User ${name} deleted`,
   });
   user
@@ -165,13 +152,13 @@ function addUserCommands(user: Command, io: Io): void {
       const context = contextOf(io, command);
       if (detail && io.etcdctl !== undefined) return showRoles(context, name);
       const details: string[] = [];
-      const get = async (api: Api, call: Call): Promise<AuthUserGetResponse> => {
-        const response = await api.userGet({ name }, call);
+      const get = async ({ auth }: Raw, call: CallOptions): Promise<AuthUserGetResponse> => {
+        const response = await auth.userGet({ name }, call);
         if (detail)
-          for (const role of response.roles) details.push(`\n\n${roleText(await api.roleGet({ role }, call), role)}`);
+          for (const role of response.roles) details.push(`\n\n${roleText(await auth.roleGet({ role }, call), role)}`);
         return response;
       };
-      await show(context, AuthUserGetResponse, get, ({ roles }) =>
+      await show(context, rpcs.userGet, get, ({ roles }) =>
         detail
           ? `User: ${name}${details.join('')}`
           : `User: ${name}\nRoles:${roles.map((role) => ` ${role}`).join('')}`,
@@ -179,8 +166,7 @@ function addUserCommands(user: Command, io: Io): void {
     });
   addCall(user, io, 'list', {
     description: 'list the users',
-    response: AuthUserListResponse,
-    request: (api, call) => api.userList({}, call),
+    method: rpcs.userList,
     text: ({ users }) => users.join('\n'),
   });
   user
@@ -190,19 +176,19 @@ function addUserCommands(user: Command, io: Io): void {
     .description('change the password of a user to the first line of standard input that is not empty')
     .action(async (name: string, { interactive }: UserFlags, command: Command) => {
       const password = await readPassword(io, name, interactive);
-      const change = (api: Api, call: Call) => api.userChangePassword({ name, password }, call);
-      await show(contextOf(io, command), AuthUserChangePasswordResponse, change, () => 'Password updated');
+      const request = { name, password };
+      await show(contextOf(io, command), rpcs.userChangePassword, request, () => 'Password updated');
     });
   addCall(user, io, 'grant-role <user> <role>', {
     description: 'give a role to a user',
-    response: AuthUserGrantRoleResponse,
-    request: (api, call, name, role) => api.userGrantRole({ user: name, role }, call),
+    method: rpcs.userGrantRole,
+    request: (name, role) => ({ user: name, role }),
     text: (_, name, role) => `Role ${role} is granted to user ${name}`,
   });
   addCall(user, io, 'revoke-role <user> <role>', {
     description: 'take a role from a user',
-    response: AuthUserRevokeRoleResponse,
-    request: (api, call, name, role) => api.userRevokeRole({ name, role }, call),
+    method: rpcs.userRevokeRole,
+    request: (name, role) => ({ name, role }),
     text: (_, name, role) => `Role ${role} is revoked from user ${name}`,
   });
 }
@@ -216,7 +202,7 @@ async function showRoles(context: Context, name: string): Promise<void> {
     for (const role of roles) {
       out.line('');
       const response = await raw.auth.roleGet({ role }, call);
-      out.response(AuthRoleGetResponse, response, () => {}, { details: { name: role } });
+      out.response(rpcs.roleGet.response, response, () => {}, { details: { name: role } });
     }
   });
 }
@@ -238,21 +224,18 @@ async function userOf(
   { newUserPassword, password: hasPassword = true, interactive }: UserFlags,
 ): Promise<{ readonly name: string; readonly password: string | undefined }> {
   if (!hasPassword && newUserPassword && io.etcdctl === undefined)
-    throw new CliError(
-      ExitCode.USAGE,
-      'password: got a password together with --no-password; allowed: only one of the two',
-    );
+    throw wrongArguments('password: got a password together with --no-password; allowed: only one of the two');
   if (!hasPassword) return { name: given, password: undefined };
   // As in etcdctl, a colon belongs to the name if a flag says what the password is.
   const { username: name, password } = loginOf(given, newUserPassword);
-  if (name === '' && given !== '') io.etcdctl?.refuseEmptyUser();
+  if (name === '' && given !== '') io.etcdctl?.refuse('emptyUser');
   if (password === undefined && name !== given) throw emptyPassword(io);
   return { name, password: password ?? (await readPassword(io, name, interactive)) };
 }
 
 function emptyPassword({ etcdctl }: Io): CliError {
   const problem = 'password: got an empty password; allowed: a password of at least one character, or --no-password';
-  return etcdctl?.emptyPassword() ?? new CliError(ExitCode.USAGE, problem);
+  return etcdctl?.problem('emptyPassword') ?? wrongArguments(problem);
 }
 
 /**
@@ -263,8 +246,7 @@ async function readPassword(io: Io, name: string, interactive: UserFlags['intera
   const terminal = interactive === false ? undefined : terminalOf(io);
   // Standard error is redirected, so the user would not see that the program waits.
   if (terminal === undefined && isTyped(io) && interactive !== false)
-    throw new CliError(
-      ExitCode.USAGE,
+    throw wrongArguments(
       'password: cannot ask for it, because standard error is not a terminal; allowed: a line on standard input that ' +
         'is not a terminal, or, for `user add`, --new-user-password PASSWORD',
     );
@@ -281,35 +263,34 @@ async function readPassword(io: Io, name: string, interactive: UserFlags['intera
     ]);
     if (first === second && first !== '') return first;
     const given = first === '' ? 'an empty password' : 'two different passwords';
-    throw new CliError(ExitCode.USAGE, `password: got ${given}; allowed: the same password twice`);
+    throw wrongArguments(`password: got ${given}; allowed: the same password twice`);
   }
   for await (const line of linesOf(io)) if (line !== '') return line;
-  throw new CliError(ExitCode.USAGE, 'password: missing; allowed: a line on standard input');
+  throw wrongArguments('password: missing; allowed: a line on standard input');
 }
 
 function addRoleCommands(role: Command, io: Io): void {
   addCall(role, io, 'add <role>', {
     description: 'add a role',
-    response: AuthRoleAddResponse,
-    request: (api, call, name) => api.roleAdd({ name }, call),
+    method: rpcs.roleAdd,
+    request: (name) => ({ name }),
     text: (_, name) => `Role ${name} created`,
   });
   addCall(role, io, 'delete <role>', {
     description: 'delete a role',
-    response: AuthRoleDeleteResponse,
-    request: (api, call, name) => api.roleDelete({ role: name }, call),
+    method: rpcs.roleDelete,
+    request: (name) => ({ role: name }),
     text: (_, name) => `Role ${name} deleted`,
   });
   addCall(role, io, 'get <role>', {
     description: 'print the permissions of a role',
-    response: AuthRoleGetResponse,
-    request: (api, call, name) => api.roleGet({ role: name }, call),
+    method: rpcs.roleGet,
+    request: (name) => ({ role: name }),
     text: roleText,
   });
   addCall(role, io, 'list', {
     description: 'list the roles',
-    response: AuthRoleListResponse,
-    request: (api, call) => api.roleList({}, call),
+    method: rpcs.roleList,
     text: ({ roles }) => roles.join('\n'),
   });
   addRangeFlags(role.command('grant-permission').arguments('<role> <access> <key> [range-end]'))
@@ -317,21 +298,18 @@ function addRoleCommands(role: Command, io: Io): void {
     .action(
       async (name: string, access: string, key: string, end: string | undefined, flags: object, command: Command) => {
         const permType = PermissionType[access.toUpperCase() as keyof typeof PermissionType];
-        if (permType === undefined)
-          throw new CliError(ExitCode.USAGE, `access: got "${access}"; allowed: read, write and readwrite`);
+        if (permType === undefined) throw wrongArguments(`access: got "${access}"; allowed: read, write and readwrite`);
         const request = { name, perm: { permType, ...rangeOf(key, end, flags) } };
-        const grant = (api: Api, call: Call) => api.roleGrantPermission(request, call);
-        await show(contextOf(io, command), AuthRoleGrantPermissionResponse, grant, () => `Role ${name} updated`);
+        await show(contextOf(io, command), rpcs.roleGrantPermission, request, () => `Role ${name} updated`);
       },
     );
   addRangeFlags(role.command('revoke-permission').arguments('<role> <key> [range-end]'))
     .description('take a permission from a role; the range must be that of the permission')
     .action(async (name: string, key: string, end: string | undefined, flags: object, command: Command) => {
       const request = { role: name, ...rangeOf(key, end, flags) };
-      const revoke = (api: Api, call: Call) => api.roleRevokePermission(request, call);
       const text = (): string => `Permission of key ${key} is revoked from role ${name}`;
       const range = { key: Buffer.from(key), rangeEnd: request.rangeEnd };
-      await show(contextOf(io, command), AuthRoleRevokePermissionResponse, revoke, text, { details: { name, range } });
+      await show(contextOf(io, command), rpcs.roleRevokePermission, request, text, { details: { name, range } });
     });
 }
 

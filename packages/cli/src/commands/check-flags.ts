@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Client, prefix } from '../../../../src/internal.js';
 import type { Context } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { wrongArguments } from '../exit-code.js';
 
 // What `check perf` and `check datascale` have in common.
 
@@ -45,8 +45,7 @@ export async function checkNoKeys(
   if (count === 0) return;
   throw (
     io.etcdctl?.prefixHasKeys(start, name) ??
-    new CliError(
-      ExitCode.USAGE,
+    wrongArguments(
       `--prefix: got "${start}", under which the store has keys; allowed: a prefix without keys, because check ${name} deletes them`,
     )
   );

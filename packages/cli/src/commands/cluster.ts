@@ -1,16 +1,18 @@
 import type { Command } from 'commander';
 import {
   AlarmAction,
-  AlarmResponse,
-  AlarmType,
+  type AlarmResponse,
+  type AlarmType,
   type CallOptions,
   type Client,
-  CompactionResponse,
   DowngradeAction,
-  DowngradeResponse,
   EtcdError,
+  enumName,
   escapeControls,
   HashKVResponse,
+  type JsonObject,
+  methods,
+  type Raw,
   StatusResponse,
   saveSnapshot,
   toJson,
@@ -20,11 +22,12 @@ import { type Answer, askAll } from '../ask-all.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import * as asEtcdctl from '../etcdctl/endpoints.js';
 import { goSize } from '../etcdctl/go-format.js';
-import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { CliError, ExitCode, type SetExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { hexId } from '../output.js';
+import { hexId, type Output } from '../output.js';
+import { printCall } from '../print-call.js';
 import { Progress } from '../progress.js';
-import { HASH_HEADINGS, HEALTH_HEADINGS, STATUS_HEADINGS, statusRow } from '../rows.js';
+import { HASH_HEADINGS, HEALTH_HEADINGS, hashRow, STATUS_HEADINGS, statusRow } from '../rows.js';
 
 export function addClusterCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   const endpoint = addClusterFlag(program.command('endpoint')).description(
@@ -54,11 +57,8 @@ export function addClusterCommands(program: Command, io: Io, setExitCode: SetExi
     .description('delete the history before a revision')
     .action(async (revision: bigint, { physical = false }: { readonly physical?: boolean }, command: Command) => {
       const context = contextOf(io, command);
-      const compact = (client: Client) => client.raw.kv.compact({ revision, physical }, context.call);
-      const response = await withClient(context, compact);
-      context.out.response(CompactionResponse, response, () => context.out.line(`compacted revision ${revision}`), {
-        sameInAllFormats: true,
-      });
+      const print = (): void => context.out.line(`compacted revision ${revision}`);
+      await printCall(context, methods.kv.compact, { revision, physical }, print, { sameInAllFormats: true });
     });
   addClusterFlag(program.command('defrag'))
     .description('give free space of the database back to the file system; a member does not answer meanwhile')
@@ -101,10 +101,8 @@ function addDowngradeCommands(program: Command, io: Io): void {
         const context = contextOf(io, given.at(-1) as Command);
         // The command `cancel` has no argument.
         const version = action === DowngradeAction.CANCEL ? '' : (given[0] as string);
-        const request = { action, version };
-        const response = await withClient(context, ({ raw }) => raw.maintenance.downgrade(request, context.call));
         const [name = ''] = usage.split(' ');
-        context.out.response(DowngradeResponse, response, () =>
+        await printCall(context, methods.maintenance.downgrade, { action, version }, (response) =>
           context.out.line(`Downgrade ${name} success, cluster version ${response.version}`),
         );
       });
@@ -124,24 +122,24 @@ function addClusterFlag(command: Command): Command {
 }
 
 async function alarms(context: Context, action: AlarmAction): Promise<void> {
-  const { out, call } = context;
-  const response = await withClient(context, async ({ raw }) => {
-    const raised = await raw.maintenance.alarm({ action: AlarmAction.GET }, call);
+  const { out } = context;
+  const run = async ({ maintenance }: Raw, call: CallOptions): Promise<AlarmResponse> => {
+    const raised = await maintenance.alarm({ action: AlarmAction.GET }, call);
     if (action === AlarmAction.GET) return raised;
     // etcd clears an alarm only if the request names both the alarm and its member.
-    const cleared = await Promise.all(raised.alarms.map((each) => raw.maintenance.alarm({ ...each, action }, call)));
+    const cleared = await Promise.all(raised.alarms.map((each) => maintenance.alarm({ ...each, action }, call)));
     // etcdctl prints no header here.
     const header = out.etcdctl === undefined ? raised.header : undefined;
     return { header, alarms: cleared.flatMap((each) => each.alarms) };
-  });
+  };
   const end = out.etcdctl === undefined ? '' : ' ';
-  out.response(AlarmResponse, response, () => {
-    for (const { memberId: id, alarm } of response.alarms) out.line(`memberID:${id} alarm:${alarmName(alarm)}${end}`);
+  await printCall(context, methods.maintenance.alarm, run, ({ alarms: shown }) => {
+    for (const { memberId: id, alarm } of shown) out.line(`memberID:${id} alarm:${alarmName(alarm)}${end}`);
   });
 }
 
 function alarmName(alarm: AlarmType): string {
-  return Object.entries(AlarmType).find(([, type]) => type === alarm)?.[0] ?? String(alarm);
+  return enumName('etcdserverpb.AlarmType', alarm) ?? String(alarm);
 }
 
 async function moveLeader(context: Context, target: bigint): Promise<void> {
@@ -204,23 +202,8 @@ async function showHashes(context: Context, cluster: boolean, revision: bigint):
   const ask = (client: Client, options: CallOptions) => client.raw.maintenance.hashKv({ revision }, options);
   const answers = await askAll(context, cluster, ask);
   if (out.etcdctl !== undefined) return asEtcdctl.printHashes(context, answers);
-  if (out.format === 'json')
-    out.json(
-      answers.map(({ endpoint, result, failure }) => ({
-        endpoint,
-        ...(result === undefined ? { error: failure?.message ?? '' } : { hashKV: toJson(HashKVResponse, result) }),
-      })),
-    );
-  else
-    out.rows(
-      HASH_HEADINGS,
-      answers.map(({ endpoint, result, failure }) =>
-        [endpoint, String(result?.hash ?? ''), failure?.message ?? String(result?.hashRevision ?? '')].map(
-          escapeControls,
-        ),
-      ),
-    );
-  return exitCodeOf(answers);
+  const json = (hash: HashKVResponse) => ({ hashKV: toJson(HashKVResponse, hash) });
+  return printAnswers(out, answers, json, HASH_HEADINGS, hashRow, 'HASH REVISION');
 }
 
 async function defragment(context: Context, cluster: boolean): Promise<ExitCode> {
@@ -234,12 +217,7 @@ async function defragment(context: Context, cluster: boolean): Promise<ExitCode>
     'in turn',
   );
   if (out.etcdctl !== undefined) return asEtcdctl.printDefragmented(context, answers);
-  if (out.format === 'json')
-    out.json(
-      answers.map(({ endpoint, failure }) =>
-        failure === undefined ? { endpoint } : { endpoint, error: failure.message },
-      ),
-    );
+  if (out.format === 'json') out.json(answers.map((answer) => answerJson(answer, () => ({}))));
   else
     for (const { endpoint, failure, tookMs } of answers)
       out.line(
@@ -255,21 +233,37 @@ async function showStatus(context: Context, cluster: boolean): Promise<ExitCode>
   const { out } = context;
   const answers = await askAll(context, cluster, ({ raw }, options) => raw.maintenance.status({}, options));
   if (out.etcdctl !== undefined) return asEtcdctl.printStatus(context, answers);
-  if (out.format === 'json') {
-    out.json(
-      answers.map(({ endpoint, result, failure }) => ({
-        endpoint,
-        ...(result === undefined ? { error: failure?.message ?? '' } : { status: toJson(StatusResponse, result) }),
-      })),
-    );
-  } else out.rows(STATUS_HEADINGS, answers.map(rowOf));
+  const json = (status: StatusResponse) => ({ status: toJson(StatusResponse, status) });
+  return printAnswers(out, answers, json, STATUS_HEADINGS, statusRow, 'ERRORS');
+}
+
+/**
+ * Prints the answer of each endpoint, with a failure in the column `problemHeading`. Returns the exit code of the first
+ * failure, or 0.
+ */
+function printAnswers<T>(
+  out: Output,
+  answers: readonly Answer<T>[],
+  jsonOf: (result: T) => JsonObject,
+  headings: readonly string[],
+  rowOf: (endpoint: string, result: T) => readonly string[],
+  problemHeading: string,
+): ExitCode {
+  if (out.format === 'json') out.json(answers.map((answer) => answerJson(answer, jsonOf)));
+  else {
+    const rows = answers.map(({ endpoint, result, failure }) => {
+      if (failure === undefined) return rowOf(endpoint, result);
+      const failed: Readonly<Record<string, string>> = { ENDPOINT: endpoint, [problemHeading]: failure.message };
+      return headings.map((heading) => failed[heading] ?? '');
+    });
+    const escaped = rows.map((row) => row.map(escapeControls));
+    out.rows(headings, escaped);
+  }
   return exitCodeOf(answers);
 }
 
-function rowOf({ endpoint, result, failure }: Answer<StatusResponse>): readonly string[] {
-  if (result !== undefined) return statusRow(endpoint, result).map(escapeControls);
-  const problem = escapeControls(failure?.message ?? '');
-  return STATUS_HEADINGS.map((heading) => (heading === 'ENDPOINT' ? endpoint : heading === 'ERRORS' ? problem : ''));
+function answerJson<T>({ endpoint, result, failure }: Answer<T>, jsonOf: (result: T) => JsonObject): JsonObject {
+  return failure === undefined ? { endpoint, ...jsonOf(result) } : { endpoint, error: failure.message };
 }
 
 async function save(context: Context, file: string): Promise<void> {
@@ -278,8 +272,7 @@ async function save(context: Context, file: string): Promise<void> {
   await withClient(context, async (client) => {
     const [endpoint = '', ...more] = client.endpoints;
     if (more.length > 0)
-      throw new CliError(
-        ExitCode.USAGE,
+      throw wrongArguments(
         `--endpoints: got ${more.length + 1} endpoints; allowed: only one, that of the member to save`,
       );
     // The database grows and shrinks, so this is only an estimate.

@@ -21,7 +21,7 @@ import { type Context, contextOf, withClient } from '../context.js';
 import { checkExport, type ExportedKey, type ExportSummary, ExportWriter, exportedKeys } from '../copy/export-file.js';
 import { TXN_BYTES } from '../copy/mirror-target.js';
 import { isEqual, StoredKeys } from '../copy/stored-keys.js';
-import { CliError, describeFailure, ExitCode } from '../exit-code.js';
+import { CliError, describeFailure, ExitCode, wrongArguments } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';
 import type { Sink } from '../output.js';
 import { keysText, Progress } from '../progress.js';
@@ -269,7 +269,7 @@ async function openInput(io: Io, file: string | undefined): Promise<Input> {
       if (stat.isDirectory()) throw new Error('it is a directory');
     } catch (error) {
       await given?.close();
-      throw new CliError(ExitCode.USAGE, `cannot read ${file}: ${(error as Error).message}`);
+      throw wrongArguments(`cannot read ${file}: ${(error as Error).message}`);
     }
   }
   const folder = await mkdtemp(join(tmpdir(), 'etcdwire-import-'));

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { CliError, ExitCode } from '../exit-code.js';
+import { wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 
 /**
@@ -24,8 +24,7 @@ function helpTarget(parent: Command, path: readonly string[], { etcdctl }: Io): 
     // etcdctl prints the help of the command that it has found so far.
     if (next === undefined && etcdctl !== undefined) return target;
     if (next === undefined)
-      throw new CliError(
-        ExitCode.USAGE,
+      throw wrongArguments(
         `command: got "${path.join(' ')}"; allowed: the name of a command; etcdwire help lists them`,
       );
     target = next;

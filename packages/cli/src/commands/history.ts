@@ -10,7 +10,7 @@ import {
 } from '../../../../src/internal.js';
 import { int64 } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { CliError, ExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { leaseHex, type Output } from '../output.js';
 import { eventJson } from './keys.js';
@@ -29,10 +29,7 @@ export function addHistoryCommand(program: Command, io: Io): void {
     .option('--restore <revision>', 'put the value that the key had at this revision, instead of printing', revision)
     .action(async (key: string, { limit, restore }: HistoryFlags, command: Command) => {
       if (limit !== undefined && restore !== undefined)
-        throw new CliError(
-          ExitCode.USAGE,
-          'history: got --limit together with --restore; allowed: only one of the two',
-        );
+        throw wrongArguments('history: got --limit together with --restore; allowed: only one of the two');
       const context = contextOf(io, command);
       if (restore === undefined) await print(context, key, limit);
       else await restoreAt(context, key, restore);

@@ -16,7 +16,7 @@ import {
   type WireRange,
 } from '../../../../src/internal.js';
 import { int64, leaseId } from '../arguments.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { wrongArguments } from '../exit-code.js';
 
 // The flags and arguments of the commands that read and write keys, which the lines of `txn` and `watch -i` have, too.
 
@@ -127,7 +127,7 @@ export function rangeOf(key: string, end: string | undefined, { prefix, fromKey 
     Boolean,
   );
   if (second !== undefined)
-    throw new CliError(ExitCode.USAGE, `range: got ${first} together with ${second}; allowed: only one of the two`);
+    throw wrongArguments(`range: got ${first} together with ${second}; allowed: only one of the two`);
   // As in etcdctl, an empty key with --prefix or --from-key stands for all keys.
   if (prefix || (key === '' && fromKey)) return keysWithPrefix(key);
   if (fromKey) return keysFrom(key);
@@ -157,7 +157,7 @@ function rangeRequest(range: WireRange, flags: KeyFlags): Init<RangeRequest> {
 export function putRequest(key: string, value: BytesLike | undefined, flags: KeyFlags): Init<PutRequest> {
   const { lease, prevKv, ignoreValue, ignoreLease } = flags;
   if (ignoreValue && value !== undefined)
-    throw new CliError(ExitCode.USAGE, 'value: got a value together with --ignore-value; allowed: only one of the two');
+    throw wrongArguments('value: got a value together with --ignore-value; allowed: only one of the two');
   return {
     key: checkKey(key, 'key'),
     value: value === undefined ? NO_BYTES : toBytes(value, 'value'),

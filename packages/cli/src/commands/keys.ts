@@ -1,15 +1,17 @@
 import type { Command } from 'commander';
 import {
+  type CallOptions,
   checkReads,
-  DeleteRangeResponse,
   Event,
   EventType,
   type Init,
   type JsonValue,
   KeyValueMessage,
-  PutResponse,
+  methods,
+  type PutResponse,
   type RangeRequest,
   RangeResponse,
+  type Raw,
   ResponseOp,
   TxnRequest,
   TxnResponse,
@@ -23,6 +25,7 @@ import { type Context, contextOf, withClient } from '../context.js';
 import { kubernetesValue } from '../inspect/index.js';
 import { type Io, readAll } from '../io.js';
 import { leaseHex, type Output } from '../output.js';
+import { printCall } from '../print-call.js';
 import { defineDel, defineGet, definePut, type KeyFlags, putRequest } from './key-flags.js';
 
 export function addKeyCommands(program: Command, io: Io): void {
@@ -54,16 +57,16 @@ async function get(context: Context, request: Init<RangeRequest>, flags: KeyFlag
 }
 
 async function put(context: Context, key: string, value: string | undefined, flags: KeyFlags): Promise<void> {
-  const { io, out, call } = context;
+  const { io, out } = context;
   // Read the value after `withClient` has asked for a missing password, because both come from standard input.
-  const response = await withClient(context, async (client) => {
+  const run = async ({ kv }: Raw, call: CallOptions): Promise<PutResponse> => {
     const bytes = flags.ignoreValue || value !== undefined ? undefined : await readAll(io);
-    if (bytes?.length === 0) io.etcdctl?.refuseEmptyValue();
-    return client.raw.kv.put(putRequest(key, bytes ?? value, flags), call);
-  });
-  out.response(PutResponse, response, () => {
+    if (bytes?.length === 0) io.etcdctl?.refuse('emptyValue');
+    return kv.put(putRequest(key, bytes ?? value, flags), call);
+  };
+  await printCall(context, methods.kv.put, run, ({ prevKv }) => {
     out.line('OK');
-    if (response.prevKv !== undefined) printKeys(out, [response.prevKv]);
+    if (prevKv !== undefined) printKeys(out, [prevKv]);
   });
 }
 
@@ -73,15 +76,14 @@ async function del(
   { prevKv = false, range: isSure = false }: KeyFlags,
   command: Command,
 ): Promise<void> {
-  const { io, out, call } = context;
+  const { io, out } = context;
   if (io.etcdctl !== undefined && !isSure) {
     const { warnOfRange } = await import('../lazy.js');
     await warnOfRange(io, command.args);
   }
-  const response = await withClient(context, (client) => client.raw.kv.deleteRange({ ...range, prevKv }, call));
-  out.response(DeleteRangeResponse, response, () => {
-    out.line(String(response.deleted));
-    if (response.prevKvs.length > 0) printKeys(out, response.prevKvs);
+  await printCall(context, methods.kv.deleteRange, { ...range, prevKv }, ({ deleted, prevKvs }) => {
+    out.line(String(deleted));
+    if (prevKvs.length > 0) printKeys(out, prevKvs);
   });
 }
 

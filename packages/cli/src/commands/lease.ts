@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import {
-  LeaseGrantResponse,
+  type LeaseGrantResponse,
   LeaseKeepAliveResponse,
-  LeaseLeasesResponse,
-  LeaseRevokeResponse,
-  LeaseTimeToLiveResponse,
+  type LeaseTimeToLiveResponse,
+  methods,
   pause,
 } from '../../../../src/internal.js';
 import { leaseId, seconds } from '../arguments.js';
@@ -12,6 +11,7 @@ import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';
 import { leaseHex, readable } from '../output.js';
+import { printCall } from '../print-call.js';
 
 export function addLeaseCommands(program: Command, io: Io): void {
   const lease = program.command('lease').description('grant, renew, revoke and list leases');
@@ -47,39 +47,33 @@ export function addLeaseCommands(program: Command, io: Io): void {
     );
 }
 
-async function grant(context: Context, ttl: number): Promise<void> {
-  const { out, call } = context;
-  const response = await withClient(context, (client) => client.raw.lease.leaseGrant({ ttl: BigInt(ttl) }, call));
-  out.response(LeaseGrantResponse, response, () =>
-    out.line(`lease ${leaseHex(response.id)} granted with TTL(${response.ttl}s)`),
-  );
+const { leaseGrant, leaseRevoke, leaseTimeToLive, leaseLeases } = methods.lease;
+
+function grant(context: Context, seconds: number): Promise<void> {
+  const print = ({ id, ttl }: LeaseGrantResponse): void =>
+    context.out.line(`lease ${leaseHex(id)} granted with TTL(${ttl}s)`);
+  return printCall(context, leaseGrant, { ttl: BigInt(seconds) }, print);
 }
 
-async function revoke(context: Context, id: bigint): Promise<void> {
-  const { out, call } = context;
-  const response = await withClient(context, (client) => client.raw.lease.leaseRevoke({ id }, call));
-  out.response(LeaseRevokeResponse, response, () => out.line(`lease ${leaseHex(id)} revoked`));
+function revoke(context: Context, id: bigint): Promise<void> {
+  return printCall(context, leaseRevoke, { id }, () => context.out.line(`lease ${leaseHex(id)} revoked`));
 }
 
-async function timeToLive(context: Context, id: bigint, withKeys: boolean): Promise<void> {
-  const { out, call } = context;
-  const request = { id, keys: withKeys };
-  const response = await withClient(context, (client) => client.raw.lease.leaseTimeToLive(request, call));
-  const print = (): void => {
-    const { ttl, grantedTtl, keys } = response;
+function timeToLive(context: Context, id: bigint, withKeys: boolean): Promise<void> {
+  const { out } = context;
+  const print = ({ ttl, grantedTtl, keys }: LeaseTimeToLiveResponse): void => {
     if (ttl < 0n) return out.line(`lease ${leaseHex(id)} already expired`);
     const attached = withKeys ? `, attached keys(${keys.map(readable).join(', ')})` : '';
     out.line(`lease ${leaseHex(id)} granted with TTL(${grantedTtl}s), remaining(${ttl}s)${attached}`);
   };
-  out.response(LeaseTimeToLiveResponse, response, print, { details: { keys: withKeys } });
+  return printCall(context, leaseTimeToLive, { id, keys: withKeys }, print, { details: { keys: withKeys } });
 }
 
-async function list(context: Context): Promise<void> {
-  const { out, call } = context;
-  const response = await withClient(context, (client) => client.raw.lease.leaseLeases({}, call));
-  out.response(LeaseLeasesResponse, response, () => {
-    out.line(`found ${response.leases.length} leases`);
-    for (const { id } of response.leases) out.line(leaseHex(id));
+function list(context: Context): Promise<void> {
+  const { out } = context;
+  return printCall(context, leaseLeases, {}, ({ leases }) => {
+    out.line(`found ${leases.length} leases`);
+    for (const { id } of leases) out.line(leaseHex(id));
   });
 }
 
@@ -92,7 +86,7 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
     throw new CliError(ExitCode.FAILED, 'the server ended the keepalive stream without answering the renewal');
   });
   // etcd answers with TTL 0 if the lease does not exist.
-  if (response.ttl <= 0n) throw context.io.etcdctl?.leaseNotFound() ?? gone(id);
+  if (response.ttl <= 0n) throw context.io.etcdctl?.problem('leaseNotFound') ?? gone(id);
   out.response(LeaseKeepAliveResponse, response, () => out.line(renewed(response)));
 }
 

@@ -16,7 +16,7 @@ import {
 import { countAfterDashes, durationMs, hasDashes, seconds, timeLimitMs } from '../arguments.js';
 import { runChild } from '../child.js';
 import { type Context, contextOf, endpointLogger, withClient } from '../context.js';
-import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { CliError, ExitCode, type SetExitCode, wrongArguments } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';
 import { quoted, readable } from '../output.js';
 
@@ -75,14 +75,11 @@ ${STOPPED_HELP}`,
       const context = contextOf(io, command);
       if (flags.listen) {
         if (value === undefined) return printLeaders(context, name);
-        throw new CliError(
-          ExitCode.USAGE,
-          'value: got a value to proclaim together with --listen; allowed: only one of the two',
-        );
+        throw wrongArguments('value: got a value to proclaim together with --listen; allowed: only one of the two');
       }
       const missing = 'value: missing; give the value to proclaim before --, or use --listen to watch the leaders';
       checkDashes(command, 2, missing);
-      if (value === undefined) throw new CliError(ExitCode.USAGE, missing);
+      if (value === undefined) throw wrongArguments(missing);
       const take = (session: Session, options: WaitOptions): Promise<Held> =>
         new Election(session, name).campaign(value, options);
       setExitCode(await hold(context, { name, command: rest, flags, value, take }));
@@ -112,10 +109,10 @@ function addHoldFlags(command: Command): Command {
  */
 function checkDashes(command: Command, count: number, problem: string): void {
   const after = countAfterDashes(command);
-  if (command.args.length - after < count) throw new CliError(ExitCode.USAGE, problem);
+  if (command.args.length - after < count) throw wrongArguments(problem);
   // If a script passes an empty variable as the command, the program must not hold the lock forever.
   if (after === 0 && hasDashes(command))
-    throw new CliError(ExitCode.USAGE, 'command: missing; give a command after --, or leave out --');
+    throw wrongArguments('command: missing; give a command after --, or leave out --');
 }
 
 interface Hold {

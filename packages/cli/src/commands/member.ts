@@ -1,20 +1,19 @@
 import { type Command, Option } from 'commander';
 import {
-  type Client,
-  type Codec,
-  MemberAddResponse,
-  MemberListResponse,
-  MemberPromoteResponse,
-  MemberRemoveResponse,
-  MemberUpdateResponse,
-  type Raw,
+  type Init,
+  type MemberAddResponse,
+  type Method,
+  methods,
   type ResponseHeader,
 } from '../../../../src/internal.js';
 import { memberId } from '../arguments.js';
-import { type Context, contextOf, withClient } from '../context.js';
+import { type Context, contextOf } from '../context.js';
 import type { Io } from '../io.js';
 import { hexId } from '../output.js';
-import { MEMBER_HEADINGS, memberRow } from '../rows.js';
+import { printCall } from '../print-call.js';
+import { MEMBER_HEADINGS, memberRow, memberSettings } from '../rows.js';
+
+const { cluster } = methods;
 
 export function addMemberCommands(program: Command, io: Io): void {
   const member = program.command('member').description('list, add, change and remove members');
@@ -43,9 +42,7 @@ export function addMemberCommands(program: Command, io: Io): void {
     .argument('<id>', 'in hexadecimal', memberId)
     .description('remove a member for good')
     .action((id: bigint, _, command: Command) =>
-      changeMember(contextOf(io, command), MemberRemoveResponse, id, 'removed from', (cluster, call) =>
-        cluster.memberRemove({ id }, call),
-      ),
+      changeMember(contextOf(io, command), cluster.memberRemove, { id }, 'removed from'),
     );
   member
     .command('update')
@@ -53,18 +50,14 @@ export function addMemberCommands(program: Command, io: Io): void {
     .requiredOption('--peer-urls <urls>', 'the new peer URLs of the member, separated by commas')
     .description('change the peer URLs of a member')
     .action((id: bigint, { peerUrls }: { readonly peerUrls: string }, command: Command) =>
-      changeMember(contextOf(io, command), MemberUpdateResponse, id, 'updated in', (cluster, call) =>
-        cluster.memberUpdate({ id, peerUrls: peerUrls.split(',') }, call),
-      ),
+      changeMember(contextOf(io, command), cluster.memberUpdate, { id, peerUrls: peerUrls.split(',') }, 'updated in'),
     );
   member
     .command('promote')
     .argument('<id>', 'in hexadecimal', memberId)
     .description('let a learner vote, once it has the data of the cluster')
     .action((id: bigint, _, command: Command) =>
-      changeMember(contextOf(io, command), MemberPromoteResponse, id, 'promoted in', (cluster, call) =>
-        cluster.memberPromote({ id }, call),
-      ),
+      changeMember(contextOf(io, command), cluster.memberPromote, { id }, 'promoted in'),
     );
 }
 
@@ -74,50 +67,35 @@ async function addMember(
   peerUrls: readonly string[],
   isLearner: boolean,
 ): Promise<void> {
-  const { out, call } = context;
-  const add = (client: Client) => client.raw.cluster.memberAdd({ peerUrls: [...peerUrls], isLearner }, call);
-  context.io.etcdctl?.checkPeerUrls(peerUrls);
-  const response = await withClient(context, add);
-  const print = (): void => {
-    const { header, member, members } = response;
+  const { io, out } = context;
+  io.etcdctl?.checkPeerUrls(peerUrls);
+  const print = (response: MemberAddResponse): void => {
+    const { header, member } = response;
     const id = hexId(member?.id ?? 0n);
     out.line(`${isLearner ? 'Learner' : 'Member'} ${id} added to cluster ${hexId(header?.clusterId ?? 0n)}\n`);
-    const peers = members.flatMap((each) =>
-      each.peerUrls.map((url) => `${each.id === member?.id ? name : each.name}=${url}`),
-    );
-    const settings = {
-      ETCD_NAME: name,
-      ETCD_INITIAL_CLUSTER: peers.join(','),
-      ETCD_INITIAL_ADVERTISE_PEER_URLS: peerUrls.join(','),
-      ETCD_INITIAL_CLUSTER_STATE: 'existing',
-    };
-    for (const [setting, value] of Object.entries(settings)) out.line(`${setting}=${JSON.stringify(value)}`);
+    for (const line of memberSettings(name, response, peerUrls)) out.line(line);
   };
-  out.response(MemberAddResponse, response, print, { details: { name } });
+  await printCall(context, cluster.memberAdd, { peerUrls: [...peerUrls], isLearner }, print, { details: { name } });
 }
 
-async function changeMember<T extends { header: ResponseHeader | undefined }>(
+function changeMember<Request, Response extends { header: ResponseHeader | undefined }>(
   context: Context,
-  codec: Codec<T>,
-  id: bigint,
+  method: Method<Request, Response, 'unary'>,
+  request: Init<Request> & { readonly id: bigint },
   done: string,
-  change: (cluster: Raw['cluster'], call: Context['call']) => Promise<T>,
 ): Promise<void> {
-  const { out, call } = context;
-  const response = await withClient(context, ({ raw }) => change(raw.cluster, call));
-  const { clusterId = 0n } = response.header ?? {};
+  const { out } = context;
   // etcdctl pads an ID with fewer than 16 digits.
   const shown = (each: bigint): string => hexId(each).padStart(out.etcdctl === undefined ? 0 : 16);
-  out.response(codec, response, () => out.line(`Member ${shown(id)} ${done} cluster ${shown(clusterId)}`));
+  return printCall(context, method, request, ({ header }) =>
+    out.line(`Member ${shown(request.id)} ${done} cluster ${shown(header?.clusterId ?? 0n)}`),
+  );
 }
 
-async function listMembers(context: Context, linearizable: boolean): Promise<void> {
-  const { out, call } = context;
-  const response = await withClient(context, (client) => client.raw.cluster.memberList({ linearizable }, call));
-  out.response(MemberListResponse, response, () =>
-    out.rows(
-      MEMBER_HEADINGS,
-      response.members.map((member) => memberRow(member).map((cell) => out.text(cell))),
-    ),
-  );
+function listMembers(context: Context, linearizable: boolean): Promise<void> {
+  const { out } = context;
+  return printCall(context, cluster.memberList, { linearizable }, ({ members }) => {
+    const rows = members.map((member) => memberRow(member).map((cell) => out.text(cell)));
+    out.rows(MEMBER_HEADINGS, rows);
+  });
 }

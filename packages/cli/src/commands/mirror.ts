@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import {
   backoffMs,
   type Client,
@@ -18,7 +18,7 @@ import {
   toBytes,
   type WireRange,
 } from '../../../../src/internal.js';
-import { ANY_REQUEST_BYTES, opsPerTxn } from '../arguments.js';
+import { ANY_REQUEST_BYTES, flag, opsPerTxn } from '../arguments.js';
 import { type Context, contextOf, endpointLogger, withClient } from '../context.js';
 import {
   type Change,
@@ -31,7 +31,7 @@ import {
 } from '../copy/mirror-target.js';
 import { RangeCopy } from '../copy/range-copy.js';
 import { StoredKeys } from '../copy/stored-keys.js';
-import { CliError, describeFailure, ExitCode } from '../exit-code.js';
+import { CliError, describeFailure, ExitCode, wrongArguments } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';
 import { keysText, Progress } from '../progress.js';
 import { addRangeFlags, rangeOf } from './key-flags.js';
@@ -57,8 +57,6 @@ interface MirrorFlags {
 const POSITIONS = 'etcdwire/mirror/';
 
 export function addMirrorCommand(program: Command, io: Io): void {
-  const destination = (flags: string, text: string, variable: string): Option =>
-    new Option(flags, text).env(`ETCDCTL_${variable}`);
   addRangeFlags(program.command('mirror').argument('<key>').argument('[range-end]'))
     .description('make keys of another cluster equal to the keys of this cluster, and keep them equal')
     .requiredOption('--to <urls>', 'members of the other cluster, separated by commas')
@@ -70,11 +68,11 @@ export function addMirrorCommand(program: Command, io: Io): void {
       '--position-key <key>',
       `key of the other cluster in which the mirror stores its position; default: ${POSITIONS}, followed by the destination`,
     )
-    .addOption(destination('--dest-cacert <file>', 'authorities of the other cluster, PEM', 'DEST_CACERT'))
-    .addOption(destination('--dest-cert <file>', 'client certificate for the other cluster, PEM', 'DEST_CERT'))
-    .addOption(destination('--dest-key <file>', 'private key of --dest-cert, PEM', 'DEST_KEY'))
-    .addOption(destination('--dest-user <name[:password]>', 'user name in the other cluster', 'DEST_USER'))
-    .addOption(destination('--dest-password <password>', 'password of --dest-user', 'DEST_PASSWORD'))
+    .addOption(flag('--dest-cacert <file>', 'authorities of the other cluster, PEM'))
+    .addOption(flag('--dest-cert <file>', 'client certificate for the other cluster, PEM'))
+    .addOption(flag('--dest-key <file>', 'private key of --dest-cert, PEM'))
+    .addOption(flag('--dest-user <name[:password]>', 'user name in the other cluster'))
+    .addOption(flag('--dest-password <password>', 'password of --dest-user'))
     .addOption(opsPerTxn())
     .addHelpText(
       'after',
@@ -104,7 +102,7 @@ lease ends at the source. If another mirror takes over the destination, the exit
 /** Returns how keys are named at the destination. @throws CliError if --dest-prefix is given without --prefix. */
 function renamingOf(key: string, range: WireRange, { prefix, destPrefix, positionKey }: MirrorFlags): Renaming {
   if (destPrefix !== undefined && !prefix)
-    throw new CliError(ExitCode.USAGE, '--dest-prefix: got it without --prefix; allowed: only with --prefix');
+    throw wrongArguments('--dest-prefix: got it without --prefix; allowed: only with --prefix');
   const from = destPrefix === undefined ? NO_BYTES : toBytes(key, 'key');
   const to = toBytes(destPrefix || '', '--dest-prefix');
   const destination = destPrefix === undefined ? range : keysWithPrefix(to);
@@ -353,8 +351,7 @@ class Follower {
     const { range, renaming } = this.#job;
     if (!overlaps(range, renaming.destination) || !(await target.isSameCluster(from))) return;
     await target.abandon();
-    throw new CliError(
-      ExitCode.USAGE,
+    throw wrongArguments(
       '--to: got the cluster of --endpoints; allowed: another cluster, or a destination apart from the source',
     );
   }

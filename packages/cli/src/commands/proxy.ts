@@ -3,15 +3,14 @@ import { monotonicMs, orAborted } from '../../../../src/internal.js';
 import { programOf } from '../arguments.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
-import type { WireFrame } from '../inspect/index.js';
 import type { Io } from '../io.js';
 import { FAULT_KINDS, FaultRules, parseFault } from '../proxy/fault-rules.js';
 import { type FilterFlags, filterOptions } from '../proxy/frame-filter.js';
 import type { ListenFlags } from '../proxy/session.js';
 import { framePrinter, Tap } from '../proxy/tap.js';
+import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
 import { Recording } from '../trace/recording.js';
-import type { Trace } from '../trace/trace.js';
 
 interface ProxyFlags extends FilterFlags, ListenFlags {
   readonly listen?: string;
@@ -64,32 +63,16 @@ async function proxy(flags: ProxyFlags, io: Io, command: Command, program: strin
   const context = contextOf(io, command);
   const rules = new FaultRules(flags.fault.map((text) => parseFault(text, '--fault')));
   const startMs = monotonicMs();
-  const onFrame = (frame: WireFrame): void => {
-    recording?.add(frame, false);
-    printed?.frame(frame);
-  };
-  const tap = new Tap({
-    filter: flags,
-    record: flags.record,
-    program,
-    onFrame,
-    onClosed: (connection, atMs) => {
-      recording?.closed(connection, atMs);
-      printed?.closed(connection, atMs);
-    },
-  });
-  const recording = flags.serve ? new Recording('etcdwire proxy', { lanes: tap.lanes }) : undefined;
-  const printed = flags.quiet ? undefined : framePrinter(context.out, tap.lanes, flags.frames === true, startMs);
+  const lanes = new Lanes();
+  const recording = flags.serve ? new Recording('etcdwire proxy', { lanes }) : undefined;
+  const printed = flags.quiet ? undefined : framePrinter(context.out, lanes, flags.frames === true, startMs);
+  const tap = new Tap({ filter: flags, record: flags.record, lanes, shown: [recording, printed], program });
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
   const session = await tap.start(context, flags.listen?.split(','), flags, rules, note);
   let live: LivePage | undefined;
   try {
     if (recording !== undefined) {
-      live = await LivePage.start(
-        () => [recording.liveTrace] as [Trace],
-        () => recording.version + rules.version,
-        rules,
-      );
+      live = await LivePage.start([recording], rules);
       note(`the traffic is at ${live.url}`);
     }
     for (const fault of rules.all) note(`fault: ${fault.text}`);

@@ -1,17 +1,14 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { programOf } from '../arguments.js';
+import { captureArgument, programOf } from '../arguments.js';
 import { contextOf } from '../context.js';
-import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { type SetExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import type { ReplayFlags } from '../replay/run.js';
 
 export function addReplayCommand(program: Command, io: Io, setExitCode: SetExitCode): void {
   program
     .command('replay')
-    .argument(
-      '<file>',
-      'a capture without TLS in the format pcapng or pcap, from etcdwire proxy --record, Wireshark or tcpdump',
-    )
+    .addArgument(captureArgument())
     .option('--test <file>', 'write the recording as a test for vitest, instead of replaying it; - for standard output')
     .option('--against-server', 'repeat all calls, also the writes, at the cluster of --endpoints')
     .option('--step', 'wait for Enter after each step')
@@ -31,16 +28,15 @@ export function addReplayCommand(program: Command, io: Io, setExitCode: SetExitC
 
 /** @throws CliError if the flags contradict each other. */
 function checkFlags({ againstServer, speed, test, step }: ReplayFlags, hasEndpoints: boolean): void {
-  const refuse = (text: string): CliError => new CliError(ExitCode.USAGE, text);
   if (hasEndpoints && againstServer === undefined)
-    throw refuse(
+    throw wrongArguments(
       '--endpoints: got the flag without --against-server; by default, the replay uses an etcd in memory; add ' +
         '--against-server to repeat the calls, also the writes, at these endpoints',
     );
   if (speed !== undefined && againstServer === undefined)
-    throw refuse('--speed: got the flag without --against-server; an etcd in memory needs no waiting');
+    throw wrongArguments('--speed: got the flag without --against-server; an etcd in memory needs no waiting');
   if (test !== undefined && (againstServer !== undefined || step !== undefined))
-    throw refuse('--test: got the flag together with --against-server or --step; allowed: only one of them');
+    throw wrongArguments('--test: got the flag together with --against-server or --step; allowed: only one of them');
 }
 
 function positive(text: string): number {

@@ -21,7 +21,7 @@ import {
 import { base64Option, bytesAs, messageFrom } from '../arguments.js';
 import { comments } from '../comments.js';
 import { type Context, contextOf, withClient } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { CliError, ExitCode, wrongArguments } from '../exit-code.js';
 import { spanText, typeText } from '../frames.js';
 import { explain, type Span } from '../inspect/index.js';
 import { type Io, linesOf, readAll } from '../io.js';
@@ -100,7 +100,7 @@ function methodNamed(name: string): AnyMethod {
   const [service = ''] = name.split('/');
   const near = allMethods.filter((each) => shortPath(each).toLowerCase().startsWith(service.toLowerCase()));
   const allowed = near.length === 0 ? 'an RPC that etcdwire list prints' : near.map(shortPath).join(', ');
-  throw new CliError(ExitCode.USAGE, `unknown RPC ${name}; allowed: ${allowed}`);
+  throw wrongArguments(`unknown RPC ${name}; allowed: ${allowed}`);
 }
 
 /**
@@ -165,8 +165,7 @@ function describe({ out }: Context, name: string): void {
   const definition =
     rpc(methodOfService(name)) ?? typeDefinition(name) ?? serviceDefinition(name) ?? rpc(findMethod(name));
   if (definition === undefined)
-    throw new CliError(
-      ExitCode.USAGE,
+    throw wrongArguments(
       `unknown RPC, service, message or enum ${name}; allowed: an RPC that etcdwire list prints, or its service or types`,
     );
   if (out.chosen === 'json') out.json({ ...definition, members: definition.members.map((each) => ({ ...each })) });
@@ -265,8 +264,7 @@ function fieldTemplate(type: FieldType, around: readonly string[]): JsonValue {
 function messageNamed(name: string): string {
   const found = Object.keys(messageFields).find((each) => isNamed(each, name));
   if (found !== undefined) return found;
-  throw new CliError(
-    ExitCode.USAGE,
+  throw wrongArguments(
     `unknown message ${name}; allowed: a message that etcdwire describe prints, such as RangeRequest`,
   );
 }

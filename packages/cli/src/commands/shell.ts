@@ -1,7 +1,7 @@
 import type { Command, Option } from 'commander';
 import { allMethods, shortPath } from '../../../../src/internal.js';
 import { contextOf } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 
 /**
@@ -60,7 +60,7 @@ export function addShellCommands(program: Command, io: Io, version: string): voi
     .action((shell: string, _, command: Command) => {
       const script = Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell] : undefined;
       if (script === undefined)
-        throw new CliError(ExitCode.USAGE, `shell: got "${shell}"; allowed: ${Object.keys(SCRIPTS).join(', ')}`);
+        throw wrongArguments(`shell: got "${shell}"; allowed: ${Object.keys(SCRIPTS).join(', ')}`);
       contextOf(io, command).out.line(script);
     });
   program
@@ -87,7 +87,7 @@ export function addShellCommands(program: Command, io: Io, version: string): voi
       .allowUnknownOption()
       .argument('[arguments...]')
       .action(() => {
-        throw new CliError(ExitCode.USAGE, `${path}: etcdwire does not have this command of etcdctl; ${advice}`);
+        throw wrongArguments(`${path}: etcdwire does not have this command of etcdctl; ${advice}`);
       });
   }
 }

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import { orAborted } from '../../../../src/internal.js';
+import { captureArgument } from '../arguments.js';
 import { contextOf } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { type FilterFlags, FrameFilter, filterOptions, type Shown } from '../proxy/frame-filter.js';
 import { leftOutOf, readCapture } from '../proxy/read-capture.js';
@@ -10,8 +11,7 @@ import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
 import { writePrivateFile } from '../trace/private-files.js';
-import { Recording } from '../trace/recording.js';
-import type { Trace } from '../trace/trace.js';
+import { Recording, tracesOf } from '../trace/recording.js';
 
 interface ShowFlags extends FilterFlags {
   readonly html?: string;
@@ -22,10 +22,7 @@ interface ShowFlags extends FilterFlags {
 export function addShowCommand(program: Command, io: Io): void {
   const command = program
     .command('show')
-    .argument(
-      '<file>',
-      'a capture without TLS in the format pcapng or pcap, from etcdwire proxy --record, Wireshark or tcpdump',
-    )
+    .addArgument(captureArgument())
     .argument('[other]', 'with --html or --serve: a capture to show beside the first one, aligned by its calls')
     .option('--html <file>', 'write a page with all messages, and the meaning of each byte')
     .option('--serve', 'show this page in a browser, at the URL that is printed')
@@ -41,30 +38,24 @@ async function show(files: readonly string[], flags: ShowFlags, io: Io, command:
   const { out } = contextOf(io, command);
   const hasPage = flags.html !== undefined || flags.serve === true;
   if (files.length > 1 && !hasPage)
-    throw new CliError(
-      ExitCode.USAGE,
-      'show: got two files, and no --html and no --serve; allowed: two files with one of them',
-    );
+    throw wrongArguments('show: got two files, and no --html and no --serve; allowed: two files with one of them');
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
-  const recordings: Recording[] = [];
+  const found: Recording[] = [];
   for (const file of files) {
     const recording = await recordingOf(file, flags, note, (lanes, startMs) =>
       hasPage ? undefined : framePrinter(out, lanes, flags.frames === true, startMs),
     );
     if (recording === undefined)
       return note(`${files.length > 1 ? file : 'the recording'} contains no traffic that fits`);
-    recordings.push(recording);
+    found.push(recording);
   }
+  const recordings = found as [Recording, ...Recording[]];
   if (flags.html !== undefined) {
-    const page = tracePage(recordings.map(({ trace }) => trace) as [Trace, ...Trace[]]);
-    await writePrivateFile(flags.html, '--html', page);
+    await writePrivateFile(flags.html, '--html', tracePage(tracesOf(recordings)));
     note(`the page is in ${flags.html}`);
   }
   if (flags.serve !== true) return;
-  const live = await LivePage.start(
-    () => recordings.map(({ liveTrace }) => liveTrace) as [Trace, ...Trace[]],
-    () => recordings.reduce((sum, { version }) => sum + version, 0),
-  );
+  const live = await LivePage.start(recordings);
   note(`the page is at ${live.url}; press Ctrl-C to end`);
   await orAborted(new Promise(() => {}), io.interrupted).catch(() => {});
   await live.stop();
@@ -90,8 +81,7 @@ async function recordingOf(
         recording = new Recording(file, { lanes, startMs: frame.atMs });
         printed = printer(lanes, frame.atMs);
       }
-      if (printed === undefined) recording.add(frame, false);
-      else printed.frame(frame);
+      (printed ?? recording).frame(frame);
     },
     closed: (connection, atMs) => {
       recording?.closed(connection, atMs);

@@ -3,19 +3,19 @@ import { monotonicMs } from '../../../../src/internal.js';
 import { programOf } from '../arguments.js';
 import { runProgram } from '../child.js';
 import { contextOf } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
-import type { WireFrame } from '../inspect/index.js';
+import { ExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { FaultRules } from '../proxy/fault-rules.js';
 import { lineWriter, Tap } from '../proxy/tap.js';
+import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
 import { checkPrivateFile, JsonLines, writePrivateFile } from '../trace/private-files.js';
 import { Recording } from '../trace/recording.js';
-import type { Trace } from '../trace/trace.js';
 import { shownCommand } from './shell-words.js';
 
-interface TraceProgramFlags {
+/** The flags of `trace`. */
+export interface TraceFlags {
   readonly record?: string;
   readonly out?: string;
   readonly html?: string;
@@ -34,12 +34,12 @@ const PLACEHOLDER = '{endpoints}';
 export async function traceProgram(
   args: readonly string[],
   io: Io,
-  { record, out, html, serve, beside }: TraceProgramFlags,
+  { record, out, html, serve, beside }: TraceFlags,
   command: Command,
   version: string,
 ): Promise<ExitCode> {
   if (beside !== undefined)
-    throw new CliError(ExitCode.USAGE, '--beside: got a program to trace; allowed: an etcdwire command to trace');
+    throw wrongArguments('--beside: got a program to trace; allowed: an etcdwire command to trace');
   const endpointsFlag = programOf(command).getOptionValueSource('endpoints');
   // The requests of the program carry its own token, so the proxy does not log in.
   programOf(command).setOptionValue('user', undefined);
@@ -50,34 +50,16 @@ export async function traceProgram(
   const hasPage = html !== undefined || serve === true;
   const title = shownCommand(args);
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
-  const onFrame = (frame: WireFrame): void => {
-    lines?.frame(frame);
-    if (hasPage) recording.add(frame, html !== undefined);
-    printed?.frame(frame);
-  };
-  const tap = new Tap({
-    filter: {},
-    record,
-    program: `etcdwire ${version}`,
-    onFrame,
-    onClosed: (connection, atMs) => {
-      lines?.closed(connection, atMs);
-      recording.closed(connection, atMs);
-      printed?.closed(connection, atMs);
-    },
-  });
-  const recording = new Recording(title, { lanes: tap.lanes, isProgram: true });
+  const lanes = new Lanes();
+  const recording = new Recording(title, { lanes, isProgram: true, keepsAll: html !== undefined });
   const isPrinted = !hasPage && lines === undefined && record === undefined;
   const printed = isPrinted
-    ? lineWriter(tap.lanes, false, monotonicMs(), (text) => void io.stderr.write(`${text}\n`))
+    ? lineWriter(lanes, false, monotonicMs(), (text) => void io.stderr.write(`${text}\n`))
     : undefined;
+  const shown = [lines, hasPage ? recording : undefined, printed];
+  const tap = new Tap({ filter: {}, record, lanes, shown, program: `etcdwire ${version}` });
   const session = await tap.start(context, undefined, {}, new FaultRules(), note);
-  const live = serve
-    ? await LivePage.start(
-        () => [recording.liveTrace] as [Trace],
-        () => recording.version,
-      )
-    : undefined;
+  const live = serve ? await LivePage.start([recording]) : undefined;
   try {
     if (live !== undefined) note(`the trace is at ${live.url}`);
     const urls = session.urls.join(',');

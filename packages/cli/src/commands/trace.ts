@@ -2,29 +2,22 @@ import { spawn } from 'node:child_process';
 import type { Command } from 'commander';
 import { http2Over, monotonicMs, onAbort, openByteStream, parseEndpoint, textOf } from '../../../../src/internal.js';
 import { rawArguments } from '../arguments.js';
-import { CliError, ExitCode, type SetExitCode, signaledCode, withoutOptionValue } from '../exit-code.js';
-import { closingText, frameText } from '../frames.js';
+import { ExitCode, type SetExitCode, signaledCode, withoutOptionValue, wrongArguments } from '../exit-code.js';
 import { mayContainSecrets, tapped, type WireFrame } from '../inspect/index.js';
 import type { Io } from '../io.js';
 import { FaultRules } from '../proxy/fault-rules.js';
+import { toEach } from '../proxy/frame-filter.js';
+import { lineWriter } from '../proxy/tap.js';
 import { WireProxy } from '../proxy/wire-proxy.js';
+import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
 import { checkPrivateFile, JsonLines, writePrivateFile } from '../trace/private-files.js';
 import { observeQueue, type QueueObserver } from '../trace/queue-observer.js';
-import { Recording } from '../trace/recording.js';
-import type { Trace } from '../trace/trace.js';
+import { Recording, tracesOf } from '../trace/recording.js';
 import { findMethod } from './rpc.js';
 import { shownCommand, withoutShellSecrets } from './shell-words.js';
-import { traceProgram } from './trace-program.js';
-
-interface TraceFlags {
-  readonly record?: string;
-  readonly out?: string;
-  readonly html?: string;
-  readonly serve?: true;
-  readonly beside?: string;
-}
+import { type TraceFlags, traceProgram } from './trace-program.js';
 
 /** The values of flags. Each key is the name of a flag. */
 export type FlagValues = Readonly<Record<string, unknown>>;
@@ -61,13 +54,10 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
     .action(async (args: string[], flags: TraceFlags, self: Command) => {
       checkDashes(program, args, flags);
       if (args[0] === 'trace')
-        throw new CliError(
-          ExitCode.USAGE,
-          'command to trace: got trace; allowed: any other etcdwire command, or a program',
-        );
+        throw wrongArguments('command to trace: got trace; allowed: any other etcdwire command, or a program');
       if (isProgram(program, args[0])) return setExitCode(await traceProgram(args, io, flags, self, version));
       if (flags.record !== undefined)
-        throw new CliError(ExitCode.USAGE, '--record: got an etcdwire command; allowed: a program, such as etcdctl');
+        throw wrongArguments('--record: got an etcdwire command; allowed: a program, such as etcdctl');
       const given = Object.entries(program.opts()).filter(([name]) => program.getOptionValueSource(name) === 'cli');
       const runTraced = (tracedIo: Io): Promise<ExitCode> => run(args, tracedIo, Object.fromEntries(given));
       setExitCode(await trace(args, io, flags, runTraced));
@@ -95,13 +85,10 @@ function checkDashes(program: Command, args: readonly string[], { html, out }: T
     ['--out', out],
   ] as const)
     if (isCommand(program, file) && !isCommand(program, args[0]))
-      throw new CliError(
-        ExitCode.USAGE,
+      throw wrongArguments(
         `${flag}: got "${file}", which is a command; allowed: a file, as in etcdwire trace ${flag} trace.html -- ${shownCommand([file as string, ...args])}`,
       );
 }
-
-type Recordings = [Recording, ...Recording[]];
 
 async function trace(
   args: readonly string[],
@@ -111,20 +98,15 @@ async function trace(
 ): Promise<ExitCode> {
   const hasPage = html !== undefined || serve === true;
   if (beside !== undefined && !hasPage)
-    throw new CliError(ExitCode.USAGE, '--beside: got no --html and no --serve; allowed: --beside with one of them');
+    throw wrongArguments('--beside: got no --html and no --serve; allowed: --beside with one of them');
   // Opens both files first, so that the command does not run if a file cannot be written.
   const lines = out === undefined ? undefined : new JsonLines(out, '--out');
   if (html !== undefined) await checkPrivateFile(html, '--html');
   const command = shownCommand(['etcdwire', ...withoutSecretRequests(args)]);
-  const recordings: Recordings = [new Recording(command, { prize: args.includes('elect') ? 'leadership' : 'lock' })];
-  const [recording] = recordings;
-  const live = serve
-    ? await LivePage.start(
-        () => recordings.map((each) => each.liveTrace) as [Trace, ...Trace[]],
-        () => recordings.reduce((sum, each) => sum + each.version, 0),
-      )
-    : undefined;
-  const startMs = monotonicMs();
+  const prize = args.includes('elect') ? 'leadership' : 'lock';
+  const recording = new Recording(command, { prize, keepsAll: html !== undefined });
+  const recordings: [Recording, ...Recording[]] = [recording];
+  const live = serve ? await LivePage.start(recordings) : undefined;
   let isAnnounced = false;
   /** Prints the URL of the live page as soon as the page has content. Does nothing from the second call on. */
   const announce = (): void => {
@@ -132,18 +114,13 @@ async function trace(
     isAnnounced = true;
     io.stderr.write(`etcdwire: the trace is at ${live.url}\n`);
   };
+  const printed = lines ?? lineWriter(new Lanes(), true, monotonicMs(), (text) => void io.stderr.write(`${text}\n`));
+  const shown = toEach(hasPage ? [recording, lines] : [printed]);
   const onFrame = (frame: WireFrame): void => {
     announce();
-    if (hasPage) recording.add(frame, html !== undefined);
-    if (lines !== undefined) lines.frame(frame);
-    else if (!hasPage) io.stderr.write(`${frameText(frame, startMs)}\n`);
+    shown.frame(frame);
   };
-  const onClosed = (connection: number): void => {
-    const atMs = monotonicMs();
-    recording.closed(connection, atMs);
-    if (lines !== undefined) lines.closed(connection, atMs);
-    else if (!hasPage) io.stderr.write(`${closingText(connection, atMs, startMs)}\n`);
-  };
+  const onClosed = (connection: number): void => shown.closed(connection, monotonicMs());
   let stderr = '';
   const readStderr = {
     ...(io.stderr.isTTY === undefined ? {} : { isTTY: io.stderr.isTTY }),
@@ -173,8 +150,7 @@ async function trace(
     const besideCode = beside === undefined ? ExitCode.OK : await runBeside(beside, io, recordings, observe);
     try {
       if (html !== undefined) {
-        const traces = recordings.map((each) => each.trace) as [Trace, ...Trace[]];
-        await writePrivateFile(html, '--html', tracePage(traces));
+        await writePrivateFile(html, '--html', tracePage(tracesOf(recordings)));
         io.stderr.write(`etcdwire: the trace is in ${html}\n`);
       }
       if (lines?.problem !== undefined) throw lines.problem;
@@ -199,7 +175,7 @@ async function trace(
 async function runBeside(
   command: string,
   io: Io,
-  recordings: Recordings,
+  recordings: [Recording, ...Recording[]],
   observe: (() => Promise<QueueObserver>) | undefined,
 ): Promise<number> {
   const [first] = recordings;
@@ -216,7 +192,7 @@ async function runBeside(
     io.stderr.write(`etcdwire: ${shown} was not run, because ${problem}\n`);
     return ExitCode.FAILED;
   }
-  const recording = new Recording(shown, { prize: first.trace.story.prize });
+  const recording = new Recording(shown, { prize: first.trace.story.prize, keepsAll: true });
   recordings.push(recording);
   // If the observer cannot start, the page shows no queue for this command.
   recording.observer = await observe?.().catch(() => undefined);
@@ -231,7 +207,7 @@ async function runBeside(
       return connections;
     },
     onConnection: () => {},
-    onFrame: (frame) => recording.add(frame, true),
+    onFrame: (frame) => recording.frame(frame),
     onClosed: (connection, atMs) => recording.closed(connection, atMs),
     onProblem: (problem) => void io.stderr.write(`etcdwire: ${problem}\n`),
   });

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { WireRange } from '../../../../src/internal.js';
 import { int64 } from '../arguments.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { type CliError, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { addRangeFlags, type KeyFlags, rangeOf } from './key-flags.js';
 
@@ -28,16 +28,16 @@ export function watchedBy(io: Io, flags: KeyFlags, args: readonly string[], afte
   io.etcdctl?.checkWatch(flags, typed, named);
   const before = typed.length === 0 ? named : typed;
   if (before.length === 0)
-    throw new CliError(ExitCode.USAGE, 'key: missing; give a key before -- or the end, or set ETCDCTL_WATCH_KEY');
+    throw wrongArguments('key: missing; give a key before -- or the end, or set ETCDCTL_WATCH_KEY');
   if (before.length > 2)
-    throw new CliError(ExitCode.USAGE, `command: got "${before[2]}" without -- before it; allowed: -- and a command`);
+    throw wrongArguments(`command: got "${before[2]}" without -- before it; allowed: -- and a command`);
   return { range: rangeOf(before[0] as string, before[1], flags), program };
 }
 
 /** Returns the error for a command line that ends with `--`. */
 export function noCommand({ etcdctl }: Io): CliError {
   return (
-    etcdctl?.noWatchCommand() ??
-    new CliError(ExitCode.USAGE, 'command: missing; give a key before --, and a command after it')
+    etcdctl?.problem('noWatchCommand') ??
+    wrongArguments('command: missing; give a key before --, and a command after it')
   );
 }

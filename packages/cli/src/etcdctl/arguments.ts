@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { parseDuration } from '../../../../src/internal.js';
-import { ETCDCTL_EXIT, EtcdctlError } from './errors.js';
+import { badArgs, ETCDCTL_EXIT, EtcdctlError } from './errors.js';
 import { goQuoted } from './go-format.js';
 
 /** How many arguments a command takes, and what etcdctl says about another number. */
@@ -57,7 +57,6 @@ const ARITIES: Readonly<Record<string, Arity>> = {
   },
 };
 
-const badArgs = (problem: string): EtcdctlError => new EtcdctlError(ETCDCTL_EXIT.BAD_ARGS, problem);
 const badFeature = (problem: string): EtcdctlError => new EtcdctlError(ETCDCTL_EXIT.BAD_FEATURE, problem);
 
 /** Options that only etcdctl has, by command. */
@@ -94,11 +93,7 @@ export function prepareGlobalFlags(program: Command): void {
 }
 
 /** Makes all arguments optional and unparsed, because `checkArguments` checks them in the order of etcdctl. */
-export function prepareProgram(program: Command): void {
-  prepare(program);
-}
-
-function prepare(command: Command): void {
+export function prepare(command: Command): void {
   command.configureOutput({ outputError: () => {} }).showSuggestionAfterError(false);
   for (const argument of command.registeredArguments) {
     argument.required = false;

@@ -11,7 +11,7 @@ import type { Answer } from '../ask-all.js';
 import { type Context, withClient } from '../context.js';
 import { ExitCode } from '../exit-code.js';
 import { hexId } from '../output.js';
-import { ETCDCTL_EXIT, EtcdctlError, goErrorText } from './errors.js';
+import { badArgs, ETCDCTL_EXIT, EtcdctlError, goErrorText } from './errors.js';
 import { goDuration } from './go-format.js';
 import type { EndpointAnswer, EtcdctlPrinter } from './printer.js';
 
@@ -105,7 +105,7 @@ export async function moveLeader(context: Context, target: bigint): Promise<void
         out.line(`Leadership transferred from ${hexId(leader)} to ${hexId(target)}`),
       );
     }
-    throw new EtcdctlError(ETCDCTL_EXIT.BAD_ARGS, `no leader endpoint given at [${endpointNames.join(' ')}]`);
+    throw badArgs(`no leader endpoint given at [${endpointNames.join(' ')}]`);
   });
 }
 

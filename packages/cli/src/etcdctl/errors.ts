@@ -28,6 +28,11 @@ export class EtcdctlError extends CliError {
   }
 }
 
+/** Returns the error of etcdctl for wrong arguments. */
+export function badArgs(problem: string): EtcdctlError {
+  return new EtcdctlError(ETCDCTL_EXIT.BAD_ARGS, problem);
+}
+
 /** Returns the exit code and the line on standard error, as etcdctl has them, for a thrown value. */
 export function etcdctlFailure(error: unknown, path: string, hasUser: boolean): EtcdctlError {
   if (error instanceof EtcdctlError) return error;

@@ -1,10 +1,4 @@
-import {
-  AlarmType,
-  type KeyValueMessage,
-  PermissionType,
-  type pb,
-  type ResponseHeader,
-} from '../../../../src/internal.js';
+import { enumName, type KeyValueMessage, type pb, type ResponseHeader } from '../../../../src/internal.js';
 import { hexId, leaseHex } from '../output-base.js';
 import { goQuoted } from './go-format.js';
 import type { WatchedEvents } from './go-json.js';
@@ -22,6 +16,11 @@ function headerFields({ header }: { readonly header: ResponseHeader | undefined 
     ...(revision > 0n ? [`"Revision" : ${revision}`] : []),
     `"RaftTerm" : ${raftTerm}`,
   ];
+}
+
+/** Returns the lines of a response: those of its header, and `rest`. */
+function afterHeader<T extends Parameters<typeof headerFields>[0]>(rest: Fields<T>): Fields<T> {
+  return (response, isHex) => [...headerFields(response, isHex), ...rest(response, isHex)];
 }
 
 function idField(id: bigint, isHex: boolean): string {
@@ -43,64 +42,55 @@ function keyFields(prefix: string, kv: KeyValueMessage, isHex: boolean): string[
   ];
 }
 
-const get: Fields<pb.RangeResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const get = afterHeader<pb.RangeResponse>((response, isHex) => [
   ...response.kvs.flatMap((kv) => keyFields('', kv, isHex)),
   `"More" : ${response.more}`,
   `"Count" : ${response.count}`,
-];
+]);
 
-const put: Fields<pb.PutResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const put = afterHeader<pb.PutResponse>((response, isHex) => [
   ...(response.prevKv === undefined ? [] : keyFields('Prev', response.prevKv, isHex)),
-];
+]);
 
-const del: Fields<pb.DeleteRangeResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const del = afterHeader<pb.DeleteRangeResponse>((response, isHex) => [
   `"Deleted" : ${response.deleted}`,
   ...response.prevKvs.flatMap((kv) => keyFields('Prev', kv, isHex)),
-];
+]);
 
-const txn: Fields<pb.TxnResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const txn = afterHeader<pb.TxnResponse>((response, isHex) => [
   `"Succeeded" : ${response.succeeded}`,
   ...response.responses.flatMap(({ response: each }) => {
     if (each?.case === 'responseRange') return get(each.value, isHex);
     if (each?.case === 'responsePut') return put(each.value, isHex);
     return each?.case === 'responseDeleteRange' ? del(each.value, isHex) : [];
   }),
-];
+]);
 
-export const watchFields: Fields<WatchedEvents> = (response, isHex) => [
-  ...headerFields(response, isHex),
+export const watchFields = afterHeader<WatchedEvents>((response, isHex) => [
   ...response.events.flatMap(({ type, kv, prevKv }) => [
     `"Type" : ${type === 0 ? 'PUT' : 'DELETE'}`,
     ...(prevKv === undefined ? [] : keyFields('Prev', prevKv, isHex)),
     ...keyFields('', kv, isHex),
   ]),
-];
+]);
 
-const lease: Fields<pb.LeaseGrantResponse | pb.LeaseKeepAliveResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const lease = afterHeader<pb.LeaseGrantResponse | pb.LeaseKeepAliveResponse>((response, isHex) => [
   `"ID" : ${leaseField(response.id, isHex)}`,
   `"TTL" : ${response.ttl}`,
-];
+]);
 
-const timeToLive: Fields<pb.LeaseTimeToLiveResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const timeToLive = afterHeader<pb.LeaseTimeToLiveResponse>((response, isHex) => [
   `"ID" : ${leaseField(response.id, isHex)}`,
   `"TTL" : ${response.ttl}`,
   `"GrantedTTL" : ${response.grantedTtl}`,
   ...response.keys.map((key) => `"Key" : ${goQuoted(key)}`),
-];
+]);
 
-const leases: Fields<pb.LeaseLeasesResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const leases = afterHeader<pb.LeaseLeasesResponse>((response, isHex) => [
   ...response.leases.map(({ id }) => `"ID" : ${leaseField(id, isHex)}`),
-];
+]);
 
-const members: Fields<pb.MemberListResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const members = afterHeader<pb.MemberListResponse>((response, isHex) => [
   ...response.members.flatMap(({ id, name, peerUrls, clientUrls, isLearner }) => [
     `"ID" : ${idField(id, isHex)}`,
     `"Name" : ${goQuoted(name)}`,
@@ -109,31 +99,28 @@ const members: Fields<pb.MemberListResponse> = (response, isHex) => [
     `"IsLearner" : ${isLearner}`,
     '',
   ]),
-];
+]);
 
-const alarms: Fields<pb.AlarmResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const alarms = afterHeader<pb.AlarmResponse>((response, isHex) => [
   ...response.alarms.flatMap(({ memberId, alarm }) => [
     `"MemberID" : ${idField(memberId, isHex)}`,
-    `"AlarmType" : ${nameOf(AlarmType, alarm)}`,
+    `"AlarmType" : ${enumName('etcdserverpb.AlarmType', alarm) ?? alarm}`,
     '',
   ]),
-];
+]);
 
-const role: Fields<pb.AuthRoleGetResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const role = afterHeader<pb.AuthRoleGetResponse>((response) => [
   ...response.perm.flatMap(({ permType, key, rangeEnd }) => [
     // etcdctl prints two spaces here.
-    `"PermType" :  ${nameOf(PermissionType, permType)}`,
+    `"PermType" :  ${enumName('authpb.Permission.Type', permType) ?? permType}`,
     `"Key" : ${goQuoted(key)}`,
     `"RangeEnd" : ${goQuoted(rangeEnd)}`,
   ]),
-];
+]);
 
-const roles: Fields<pb.AuthRoleListResponse> = (response, isHex) => [
-  ...headerFields(response, isHex),
+const roles = afterHeader<pb.AuthRoleListResponse>((response) => [
   `"Roles" :${response.roles.map((name) => ` ${goQuoted(name)}`).join('')}`,
-];
+]);
 
 export const healthFields = (endpoint: string, health: boolean, took: string, error: string): readonly string[] => [
   `"Endpoint" : ${goQuoted(endpoint)}`,
@@ -170,9 +157,11 @@ export const hashFields = (endpoint: string, hash: pb.HashKVResponse, isHex: boo
   '',
 ];
 
-function nameOf(names: Readonly<Record<string, number>>, value: number): string {
-  return Object.entries(names).find(([, number]) => number === value)?.[0] ?? String(value);
-}
+/** The responses of which etcdctl prints only the header. */
+const HEADER_ONLY = [
+  ...['LeaseRevoke', 'AuthRoleAdd', 'AuthRoleDelete', 'AuthRoleGrantPermission', 'AuthRoleRevokePermission'],
+  ...['AuthUserAdd', 'AuthUserChangePassword', 'AuthUserGrantRole', 'AuthUserRevokeRole', 'AuthUserDelete'],
+];
 
 /**
  * The formats of responses for `--write-out fields`, by message. etcdctl does not print the messages that are missing
@@ -184,21 +173,12 @@ export const FIELDS: Readonly<Record<string, Fields<never>>> = {
   'etcdserverpb.DeleteRangeResponse': del,
   'etcdserverpb.TxnResponse': txn,
   'etcdserverpb.LeaseGrantResponse': lease,
-  'etcdserverpb.LeaseRevokeResponse': headerFields,
   'etcdserverpb.LeaseKeepAliveResponse': lease,
   'etcdserverpb.LeaseTimeToLiveResponse': timeToLive,
   'etcdserverpb.LeaseLeasesResponse': leases,
   'etcdserverpb.MemberListResponse': members,
   'etcdserverpb.AlarmResponse': alarms,
-  'etcdserverpb.AuthRoleAddResponse': headerFields,
   'etcdserverpb.AuthRoleGetResponse': role,
-  'etcdserverpb.AuthRoleDeleteResponse': headerFields,
   'etcdserverpb.AuthRoleListResponse': roles,
-  'etcdserverpb.AuthRoleGrantPermissionResponse': headerFields,
-  'etcdserverpb.AuthRoleRevokePermissionResponse': headerFields,
-  'etcdserverpb.AuthUserAddResponse': headerFields,
-  'etcdserverpb.AuthUserChangePasswordResponse': headerFields,
-  'etcdserverpb.AuthUserGrantRoleResponse': headerFields,
-  'etcdserverpb.AuthUserRevokeRoleResponse': headerFields,
-  'etcdserverpb.AuthUserDeleteResponse': headerFields,
+  ...Object.fromEntries(HEADER_ONLY.map((name) => [`etcdserverpb.${name}Response`, headerFields])),
 };

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import type { Command, Option } from 'commander';
 import { loginOf } from '../../../../src/internal.js';
 import type { Sink } from '../output-base.js';
-import { checkArguments, flagProblem, prepareGlobalFlags, prepareProgram } from './arguments.js';
+import { checkArguments, flagProblem, prepare, prepareGlobalFlags } from './arguments.js';
 import { wholeName } from './commands.js';
-import { ETCDCTL_EXIT, EtcdctlError, etcdctlFailure, failsAtLogin, usageError } from './errors.js';
+import { badArgs, ETCDCTL_EXIT, EtcdctlError, etcdctlFailure, failsAtLogin, usageError } from './errors.js';
 import { goQuoted } from './go-format.js';
 import { ETCDCTL_FORMATS, type EtcdctlFormat, EtcdctlPrinter } from './printer.js';
 
@@ -22,7 +22,7 @@ export class EtcdctlMode {
 
   /** Changes the commands so that they accept what etcdctl accepts. */
   prepare(program: Command): void {
-    prepareProgram(program);
+    prepare(program);
     program.hook('preAction', (_, command) => {
       this.#path = pathOf(command);
       checkArguments(this.#path, command);
@@ -84,29 +84,15 @@ export class EtcdctlMode {
     return username !== '' && (password !== undefined || !user.includes(':'));
   }
 
-  /** @throws EtcdctlError, because etcdctl does not put an empty value that it has read from standard input. */
-  refuseEmptyValue(): never {
-    throw badArgs(NO_VALUE);
+  /** @throws EtcdctlError for a problem that only the mode of etcdctl has. */
+  refuse(name: keyof typeof PROBLEMS): never {
+    throw this.problem(name);
   }
 
-  /** @throws EtcdctlError, because the name of a user is empty. */
-  refuseEmptyUser(): never {
-    throw badArgs('empty user name is not allowed');
-  }
-
-  /** Returns the error for an empty password of a user. etcdctl itself refuses it only at a question. */
-  emptyPassword(): EtcdctlError {
-    return badArgs('empty password');
-  }
-
-  /** @throws EtcdctlError, because standard input has ended too early. */
-  endOfText(): never {
-    throw this.invalidInput('EOF');
-  }
-
-  /** @throws EtcdctlError, because the standard input of `watch -i` has ended. */
-  endOfWatchText(): never {
-    throw this.invalidInput('error reading watch request line: EOF');
+  /** Returns the error of etcdctl for a problem. */
+  problem(name: keyof typeof PROBLEMS): EtcdctlError {
+    const [code, text] = PROBLEMS[name];
+    return new EtcdctlError(code, text);
   }
 
   /** Returns the error for a wrong line on standard input. */
@@ -122,11 +108,6 @@ export class EtcdctlMode {
       if (/^http/.test(url) && !/^https?:\/\/[^/]*:\d+/.test(url))
         throw refused(`URL address does not have the form "host:port": ${url}`);
     }
-  }
-
-  /** Returns the error for the renewal of a lease that does not exist. */
-  leaseNotFound(): EtcdctlError {
-    return new EtcdctlError(ETCDCTL_EXIT.BAD_CONNECTION, 'etcdserver: requested lease not found');
   }
 
   /** Checks the arguments of `watch`, and the keys that the environment names. @throws EtcdctlError if they are wrong. */
@@ -153,11 +134,6 @@ export class EtcdctlMode {
     if (code !== 0) throw new EtcdctlError(code, `exit status ${code}`);
   }
 
-  /** Returns the error for a `watch` that ends with `--`. */
-  noWatchCommand(): EtcdctlError {
-    return badArgs('bad number of arguments (found separator --, but no commands)');
-  }
-
   /** Whether etcdctl would have failed while it logs in, before the call of the command. */
   failsAtLogin(error: unknown): boolean {
     return failsAtLogin(error, this.#hasUser);
@@ -169,7 +145,23 @@ export class EtcdctlMode {
   }
 }
 
-const NO_VALUE = 'put command needs 1 argument and input from stdin or 2 arguments';
+const { BAD_ARGS, BAD_CONNECTION, INVALID_INPUT } = ETCDCTL_EXIT;
+
+/** The exit codes and the texts of etcdctl for problems that the commands find. */
+const PROBLEMS = {
+  /** The value that `put` reads from standard input is empty. */
+  emptyValue: [BAD_ARGS, 'put command needs 1 argument and input from stdin or 2 arguments'],
+  emptyUser: [BAD_ARGS, 'empty user name is not allowed'],
+  /** etcdctl itself refuses an empty password only at a question. */
+  emptyPassword: [BAD_ARGS, 'empty password'],
+  /** A `watch` ends with `--`. */
+  noWatchCommand: [BAD_ARGS, 'bad number of arguments (found separator --, but no commands)'],
+  /** The lease that `lease keep-alive` renews does not exist. */
+  leaseNotFound: [BAD_CONNECTION, 'etcdserver: requested lease not found'],
+  endOfText: [INVALID_INPUT, 'EOF'],
+  /** The standard input of `watch -i` has ended. */
+  endOfWatchText: [INVALID_INPUT, 'error reading watch request line: EOF'],
+} as const satisfies Readonly<Record<string, readonly [number, string]>>;
 
 interface ConnectionFlags {
   readonly endpoints: readonly string[];
@@ -181,10 +173,6 @@ interface ConnectionFlags {
   readonly cacert?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
-}
-
-function badArgs(problem: string): EtcdctlError {
-  return new EtcdctlError(ETCDCTL_EXIT.BAD_ARGS, problem);
 }
 
 function noSuchFile(file: string): string {

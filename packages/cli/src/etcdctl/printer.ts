@@ -18,7 +18,7 @@ import {
   STATUS_HEADINGS,
   statusRow,
 } from '../rows.js';
-import { ETCDCTL_EXIT, EtcdctlError } from './errors.js';
+import { badArgs, ETCDCTL_EXIT, EtcdctlError } from './errors.js';
 import { FIELDS, hashFields, healthFields, statusFields, watchFields } from './fields.js';
 import { goJsonString, goTable } from './go-format.js';
 import { GO_STRUCTS, goJson, hexMembersJson, type WatchedEvents, watchJson } from './go-json.js';
@@ -105,10 +105,8 @@ export class EtcdctlPrinter {
       valueOnly = false,
     }: { readonly countOnly?: boolean | undefined; readonly valueOnly?: boolean | undefined },
   ): void {
-    if (countOnly && this.format !== 'fields')
-      throw new EtcdctlError(ETCDCTL_EXIT.BAD_ARGS, '--count-only is only for `--write-out=fields`');
-    if (valueOnly && this.format !== 'simple')
-      throw new EtcdctlError(ETCDCTL_EXIT.BAD_ARGS, 'print-value-only is only for `--write-out=simple`');
+    if (countOnly && this.format !== 'fields') throw badArgs('--count-only is only for `--write-out=fields`');
+    if (valueOnly && this.format !== 'simple') throw badArgs('print-value-only is only for `--write-out=simple`');
     this.response(RangeResponse, response, { valueOnly }, () => {});
   }
 

@@ -1,6 +1,6 @@
 import { pause } from '../../../../src/internal.js';
 import { type Io, interruptedBy, linesOf } from '../io.js';
-import { ETCDCTL_EXIT, EtcdctlError } from './errors.js';
+import { badArgs } from './errors.js';
 import { goQuoted } from './go-format.js';
 
 // What etcdctl asks the user, or waits for.
@@ -38,8 +38,4 @@ export async function readNewPassword(io: Io, name: string, interactive: boolean
   io.stdout.write('\n');
   if (first !== second) throw badArgs('given passwords are different');
   return first;
-}
-
-function badArgs(problem: string): EtcdctlError {
-  return new EtcdctlError(ETCDCTL_EXIT.BAD_ARGS, problem);
 }

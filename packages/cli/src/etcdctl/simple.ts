@@ -6,6 +6,7 @@ import {
   type pb,
 } from '../../../../src/internal.js';
 import { hexId, leaseHex } from '../output-base.js';
+import { memberSettings } from '../rows.js';
 import type { WatchedEvents } from './go-json.js';
 
 /** What a format needs besides the response. */
@@ -76,17 +77,12 @@ function paddedId(id: bigint): string {
   return hexId(id).padStart(16);
 }
 
-const memberAdd: Simple<pb.MemberAddResponse> = ({ header, member, members }, { name = '' }) => {
-  const peers = members.flatMap((each) =>
-    each.peerUrls.map((url) => `${each.id === member?.id ? name : each.name}=${url}`),
-  );
+const memberAdd: Simple<pb.MemberAddResponse> = (response, { name = '' }) => {
+  const { header, member } = response;
   const how = member?.isLearner ? ' as learner ' : ' ';
   return [
     `Member ${paddedId(member?.id ?? 0n)} added${how}to cluster ${paddedId(header?.clusterId ?? 0n)}\n\n`,
-    `ETCD_NAME=${JSON.stringify(name)}\n`,
-    `ETCD_INITIAL_CLUSTER=${JSON.stringify(peers.join(','))}\n`,
-    `ETCD_INITIAL_ADVERTISE_PEER_URLS=${JSON.stringify(member?.peerUrls.join(',') ?? '')}\n`,
-    'ETCD_INITIAL_CLUSTER_STATE="existing"\n',
+    ...memberSettings(name, response).map((line) => `${line}\n`),
   ];
 };
 

@@ -1,3 +1,5 @@
+import { NO_BYTES } from '../../../../src/internal.js';
+
 /** The address of one end of a TCP connection. */
 export interface TcpAddress {
   /** An IPv4 or IPv6 address. */
@@ -48,13 +50,8 @@ export class PcapngWriter {
 
   /** Begins a connection. `comment` describes the client; it becomes the comment of the first packet. */
   open(client: TcpAddress, server: TcpAddress, comment: string, atMs: number): WrittenConnection {
-    return new WrittenConnection(
-      (packet, time, text) => this.#packet(packet, time, text),
-      client,
-      server,
-      comment,
-      atMs,
-    );
+    const write: WritePacket = (packet, time, text) => this.#packet(packet, time, text);
+    return new WrittenConnection(write, client, server, comment, atMs);
   }
 
   /** `atMs` is the time in milliseconds since 1970. */
@@ -71,19 +68,15 @@ export class PcapngWriter {
   }
 }
 
+type WritePacket = (packet: Uint8Array, atMs: number, comment: string) => void;
+
 /** A connection in a file that a `PcapngWriter` writes. All times are milliseconds since 1970. */
 export class WrittenConnection {
-  readonly #packet: (packet: Uint8Array, atMs: number, comment: string) => void;
+  readonly #packet: WritePacket;
   readonly #client: Side;
   readonly #server: Side;
 
-  constructor(
-    packet: (packet: Uint8Array, atMs: number, comment: string) => void,
-    client: TcpAddress,
-    server: TcpAddress,
-    comment: string,
-    atMs: number,
-  ) {
+  constructor(packet: WritePacket, client: TcpAddress, server: TcpAddress, comment: string, atMs: number) {
     this.#packet = packet;
     const bothIpv4 = [client, server].every(({ host }) => ipv4Of(host) !== undefined);
     this.#client = { address: addressBytes(client.host, bothIpv4), port: client.port, next: 0 };
@@ -145,7 +138,6 @@ interface Side {
   next: number;
 }
 
-const NO_BYTES = new Uint8Array(0);
 const END_OF_OPTIONS = new Uint8Array(4);
 
 /** Returns a block: its type, its length, the parts, and its length again. Each part is a multiple of 4 bytes long. */

@@ -1,5 +1,5 @@
 import { type AnyMethod, parseDuration } from '../../../../src/internal.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { type CliError, wrongArguments } from '../exit-code.js';
 import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
 
 /**
@@ -38,7 +38,7 @@ const SYNTAX =
 /** @throws CliError if the text is not a fault. `argument` is the name of the flag in the error. */
 export function parseFault(text: string, argument: string): Fault {
   const refused = (given: string, allowed = SYNTAX): CliError =>
-    new CliError(ExitCode.USAGE, `${argument}: got ${given}; allowed: ${allowed}`);
+    wrongArguments(`${argument}: got ${given}; allowed: ${allowed}`);
   const [first = '', ...filters] = text.trim().split(/\s+/);
   const [name, duration] = first.split('=') as [FaultKind, string | undefined];
   if (!FAULT_KINDS.includes(name)) throw refused(JSON.stringify(text));

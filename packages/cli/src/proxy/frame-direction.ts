@@ -25,13 +25,17 @@ export interface Direction {
  */
 export type Decision = 'forward' | 'hold' | 'cut' | 'silence';
 
-interface FrameHandlers {
-  readonly report: (frame: DecodedFrame) => void;
-  /** Decides about a frame. `bytes` is the whole frame, and is valid only during the call. */
-  readonly decide: (frame: DecodedFrame, bytes: Uint8Array) => Decision;
+/** How a part of a relay ends its connection. */
+export interface Ends {
   readonly cut: () => void;
   readonly silence: () => void;
   readonly problem: (problem: string) => void;
+}
+
+interface FrameHandlers extends Ends {
+  readonly report: (frame: DecodedFrame) => void;
+  /** Decides about a frame. `bytes` is the whole frame, and is valid only during the call. */
+  readonly decide: (frame: DecodedFrame, bytes: Uint8Array) => Decision;
 }
 
 /** Forwards the HTTP/2 frames of one direction. */

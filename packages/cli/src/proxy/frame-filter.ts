@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { CliError, ExitCode } from '../exit-code.js';
+import { wrongArguments } from '../exit-code.js';
 import { messagesIn, type WireFrame } from '../inspect/index.js';
 import type { Lanes } from '../trace/lanes.js';
 import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
@@ -29,6 +29,18 @@ export interface Shown {
   closed(connection: number, atMs: number): void;
 }
 
+/** Passes the traffic to each of them. */
+export function toEach(all: readonly (Shown | undefined)[]): Shown {
+  return {
+    frame: (frame) => {
+      for (const each of all) each?.frame(frame);
+    },
+    closed: (connection, atMs) => {
+      for (const each of all) each?.closed(connection, atMs);
+    },
+  };
+}
+
 /**
  * Chooses the frames that a command shows, and the connections whose end it shows. A filter of keys first sees the key
  * in the request, after the header of the request. So the filter holds the frames of a stream back until it has seen a
@@ -49,8 +61,7 @@ export class FrameFilter {
   constructor({ rpc = '', prefix = '', connection = '' }: FilterFlags, lanes: Lanes, shown: Shown) {
     const rpcs = rpc.split(',').filter((name) => name !== '');
     const unknown = unknownRpc(rpcs);
-    if (unknown !== undefined)
-      throw new CliError(ExitCode.USAGE, `--rpc: got ${JSON.stringify(unknown)}; allowed: ${ALLOWED_RPCS}`);
+    if (unknown !== undefined) throw wrongArguments(`--rpc: got ${JSON.stringify(unknown)}; allowed: ${ALLOWED_RPCS}`);
     this.#requests = new RequestFilter(rpcs, prefix);
     this.#connection = connection;
     this.#lanes = lanes;

@@ -7,30 +7,21 @@ import {
   messagesIn,
   type WireFrame,
 } from '../inspect/index.js';
-import type { Fault, FaultRules } from './fault-rules.js';
-import type { Direction } from './frame-direction.js';
-import { type Copy, REFUSAL, UNAVAILABLE } from './http2-requests.js';
+import type { Fault } from './fault-rules.js';
+import type { Direction, Ends } from './frame-direction.js';
+import { type FaultContext, REFUSAL, UNAVAILABLE } from './http2-requests.js';
 import type { RequestGate } from './request-gate.js';
 
-interface Http1RelayOptions {
-  readonly rules: FaultRules;
+interface Http1RelayOptions extends FaultContext {
   readonly gate: RequestGate;
   readonly headTimeoutMs: number;
-  readonly sendCopy: (copy: Copy) => void;
   readonly report: (direction: WireFrame['direction'], frame: DecodedFrame) => void;
-  /** Runs an action after a delay, unless the connection has no use for it then. Returns a function that cancels it. */
-  readonly later: (delayMs: number, action: () => void) => () => void;
   /** Writes bytes. Each method returns false if the receiver is too slow. */
   readonly write: {
     readonly toServer: (bytes: Uint8Array) => boolean;
     readonly toClient: (bytes: Uint8Array) => boolean;
   };
-  readonly ends: {
-    readonly cut: () => void;
-    readonly silence: () => void;
-    readonly refuse: (reason: string, answer: Uint8Array | undefined) => void;
-    readonly problem: (problem: string) => void;
-  };
+  readonly ends: Ends & { readonly refuse: (reason: string, answer: Uint8Array | undefined) => void };
 }
 
 /** The longest incomplete request that the relay holds. The decoder reads no message of this length. */

@@ -23,6 +23,14 @@ export interface Copy {
   readonly request: { readonly fields: readonly HeaderField[]; readonly data: Uint8Array } | Uint8Array;
 }
 
+/** What a relay needs to choose and to cause faults. */
+export interface FaultContext {
+  readonly rules: FaultRules;
+  readonly sendCopy: (copy: Copy) => void;
+  /** Runs an action after a delay, unless the connection has no use for it then. Returns a function that cancels it. */
+  readonly later: (delayMs: number, action: () => void) => () => void;
+}
+
 interface FrameWriters {
   /** Forwards a frame to the server that the relay has held back. */
   readonly forward: (frame: Uint8Array) => void;
@@ -61,26 +69,15 @@ const FLAGS_AT = 4;
  * back may use up its flow-control window before the message is whole.
  */
 export class Http2Requests {
-  readonly #later: (delayMs: number, action: () => void) => void;
-  readonly #rules: FaultRules;
-  readonly #sendCopy: (copy: Copy) => void;
+  readonly #context: FaultContext;
   readonly #methods: StreamMethods;
   readonly #write: FrameWriters;
   readonly #open = new Map<number, OpenStream>();
   /** The fault of the message that ends in the current DATA frame. */
   #met: Met | undefined;
 
-  /** `later` runs an action after a delay, unless the connection has no use for it then. */
-  constructor(
-    later: (delayMs: number, action: () => void) => void,
-    rules: FaultRules,
-    sendCopy: (copy: Copy) => void,
-    methods: StreamMethods,
-    write: FrameWriters,
-  ) {
-    this.#later = later;
-    this.#rules = rules;
-    this.#sendCopy = sendCopy;
+  constructor(context: FaultContext, methods: StreamMethods, write: FrameWriters) {
+    this.#context = context;
     this.#methods = methods;
     this.#write = write;
   }
@@ -126,7 +123,7 @@ export class Http2Requests {
   #receive(streamId: number, message: Uint8Array): void {
     const method = this.#methods.get(streamId);
     if (method === undefined || this.#met !== undefined || this.#open.get(streamId)?.held !== undefined) return;
-    const fault = this.#rules.take(method, message);
+    const fault = this.#context.rules.take(method, message);
     if (fault === undefined) return;
     const framed = new Uint8Array(MESSAGE_PREFIX_BYTES + message.length);
     writeMessage(framed, 0, message);
@@ -144,11 +141,11 @@ export class Http2Requests {
         stream.isLost = true;
         return 'forward';
       case 'duplicate':
-        this.#sendCopy({ delayMs, request: { fields: stream.fields, data: framed } });
+        this.#context.sendCopy({ delayMs, request: { fields: stream.fields, data: framed } });
         return 'forward';
       case 'delay': {
         stream.held = [bytes.slice()];
-        this.#later(delayMs, () => {
+        this.#context.later(delayMs, () => {
           const frames = stream.held ?? [];
           stream.held = undefined;
           // The client may have given up the request, or etcd may have ended the stream.

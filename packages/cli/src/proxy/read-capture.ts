@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs';
-import { CliError, ExitCode } from '../exit-code.js';
+import { CliError, ExitCode, wrongArguments } from '../exit-code.js';
 import {
   beginsTls,
   CaptureCutError,
@@ -68,7 +68,7 @@ export async function readCapture(file: string, events: CaptureEvents, mayBeCut 
   } catch (error) {
     isCut = mayBeCut && error instanceof CaptureCutError;
     if (!isCut && error instanceof CaptureError) throw new CliError(ExitCode.DATA, `${file}: ${error.message}`);
-    if (!isCut) throw new CliError(ExitCode.USAGE, `cannot read ${file}: ${(error as Error).message}`);
+    if (!isCut) throw wrongArguments(`cannot read ${file}: ${(error as Error).message}`);
   }
   return { leftOut: reader.leftOut, encrypted, isCut };
 }

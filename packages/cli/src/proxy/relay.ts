@@ -2,9 +2,9 @@ import type { Duplex } from 'node:stream';
 import { after, monotonicMs } from '../../../../src/internal.js';
 import { type DecodedFrame, FrameDecoder, type StreamMethods, type WireFrame } from '../inspect/index.js';
 import type { FaultRules } from './fault-rules.js';
-import { type Direction, FrameDirection } from './frame-direction.js';
+import { type Direction, type Ends, FrameDirection } from './frame-direction.js';
 import { Http1Relay } from './http1-relay.js';
-import { type Copy, Http2Requests } from './http2-requests.js';
+import { type Copy, type FaultContext, Http2Requests } from './http2-requests.js';
 import type { RequestGate } from './request-gate.js';
 
 export interface RelayOptions {
@@ -40,13 +40,20 @@ export class Relay {
   #isClosed = false;
   readonly #cancelTimers = new Set<() => void>();
   readonly #onClosed: () => void;
+  readonly #faults: FaultContext;
+  readonly #ends: Ends = {
+    cut: () => this.close(),
+    silence: () => this.#silence(),
+    problem: (problem) => this.#problem(problem),
+  };
   /** Reports what HTTP/1.1 leaves incomplete when its connection ends. */
   #endDecoders = (): void => {};
 
   constructor(options: RelayOptions, onClosed: () => void) {
     this.#options = options;
     this.#onClosed = onClosed;
-    const { client, server, isHttp2 } = options;
+    const { client, server, isHttp2, rules, sendCopy } = options;
+    this.#faults = { rules, sendCopy, later: (delayMs, action) => this.#later(delayMs, action) };
     const [toServer, toClient] = isHttp2 ? this.#http2() : this.#http1();
     this.#connect(client, server, toServer);
     this.#connect(server, client, toClient);
@@ -111,14 +118,9 @@ export class Relay {
   }
 
   #http2(): readonly [Direction, Direction] {
-    const { client, server, rules, gate, sendCopy } = this.#options;
+    const { client, server, gate } = this.#options;
     const streams: StreamMethods = new Map();
     let refusal: string | undefined;
-    const ends = {
-      cut: () => this.close(),
-      silence: () => this.#silence(),
-      problem: (problem: string) => this.#problem(problem),
-    };
     const toClient = new FrameDirection(client, (onFrame) => new FrameDecoder('server', streams, onFrame), {
       // The client does not get a lost answer. Its beginning shows that etcd has processed the request, but a status
       // would look like the end of the call.
@@ -130,10 +132,9 @@ export class Relay {
         requests.answered(frame);
         return 'forward';
       },
-      ...ends,
+      ...this.#ends,
     });
-    const later = (delayMs: number, action: () => void): void => void this.#later(delayMs, action);
-    const requests = new Http2Requests(later, rules, sendCopy, streams, {
+    const requests = new Http2Requests(this.#faults, streams, {
       forward: (bytes) => toServer.add(bytes),
       toServer: (bytes) => toServer.addNew(bytes),
       toClient: (bytes) => toClient.addNew(bytes),
@@ -151,27 +152,20 @@ export class Relay {
         this.#problem(refusedBecause(refusal));
         return 'cut';
       },
-      ...ends,
+      ...this.#ends,
     });
     return [toServer, toClient];
   }
 
   #http1(): readonly [Direction, Direction] {
-    const { client, server, rules, gate, headTimeoutMs, sendCopy } = this.#options;
+    const { client, server, gate, headTimeoutMs } = this.#options;
     const relay = new Http1Relay({
-      rules,
+      ...this.#faults,
       gate,
       headTimeoutMs,
-      sendCopy,
       report: (direction, frame) => this.#report(direction, frame),
-      later: (delayMs, action) => this.#later(delayMs, action),
       write: { toServer: (bytes) => server.write(bytes), toClient: (bytes) => client.write(bytes) },
-      ends: {
-        cut: () => this.close(),
-        silence: () => this.#silence(),
-        refuse: (reason, answer) => this.#refuse(reason, answer),
-        problem: (problem) => this.#problem(problem),
-      },
+      ends: { ...this.#ends, refuse: (reason, answer) => this.#refuse(reason, answer) },
     });
     this.#endDecoders = () => relay.end();
     return [relay.toServer, relay.toClient];

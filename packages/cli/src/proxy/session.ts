@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Endpoint, parseEndpoint, showUrl, type TlsOptions, tlsForDial } from '../../../../src/internal.js';
 import { type Context, readText } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
+import { wrongArguments } from '../exit-code.js';
 import { type ProxyTls, WireProxy, type WireProxyOptions } from './wire-proxy.js';
 
 /** Files of the certificate that the proxy shows to its clients, and which of their requests it forwards. */
@@ -89,15 +89,13 @@ interface Place {
 
 function placesOf(listen: readonly string[], members: readonly Endpoint[]): readonly Place[] {
   if (listen.length !== 1 && listen.length !== members.length)
-    throw new CliError(
-      ExitCode.USAGE,
+    throw wrongArguments(
       `--listen: got ${listen.length} URLs for ${members.length} members; allowed: one URL, or one for each member`,
     );
   return listen.map((given, index) => {
     const url = URL.canParse(given) ? new URL(given) : undefined;
     if (url === undefined || !/^https?:$/.test(url.protocol) || url.pathname !== '/' || url.username !== '')
-      throw new CliError(
-        ExitCode.USAGE,
+      throw wrongArguments(
         `--listen: got ${/[@?#]/.test(given) ? showUrl(given) : JSON.stringify(given)}; allowed: a URL such as http://127.0.0.1:23790`,
       );
     const isTls = url.protocol === 'https:';
@@ -128,11 +126,10 @@ function checkClientCertificates(
   const given = { '--listen-cert': listenCert, '--listen-key': listenKey, '--listen-cacert': listenCacert };
   const [flag] = Object.entries(given).find(([, file]) => file !== undefined) ?? [];
   if (plain !== undefined && flag !== undefined)
-    throw new CliError(ExitCode.USAGE, `${flag}: got an http: URL in --listen; allowed: with https: URLs only`);
+    throw wrongArguments(`${flag}: got an http: URL in --listen; allowed: with https: URLs only`);
   const open = places.find(({ host, members }) => !LOOPBACK.test(host) && lendsCertificate(members, memberTls));
   if (open !== undefined && listenCacert === undefined)
-    throw new CliError(
-      ExitCode.USAGE,
+    throw wrongArguments(
       `--listen: got the host ${open.host} together with --cert and without --listen-cacert, so each program that ` +
         'reaches the port could use the certificate in --cert; allowed: a URL of 127.0.0.1, or --listen-cacert',
     );
@@ -148,10 +145,7 @@ async function listenTlsOf(
 ): Promise<{ readonly tls: ProxyTls; readonly folder: string | undefined }> {
   const clientCa = listenCacert === undefined ? undefined : readText(listenCacert);
   if ((listenCert === undefined) !== (listenKey === undefined))
-    throw new CliError(
-      ExitCode.USAGE,
-      '--listen-cert and --listen-key: got only one of them; allowed: both or neither',
-    );
+    throw wrongArguments('--listen-cert and --listen-key: got only one of them; allowed: both or neither');
   if (listenCert !== undefined && listenKey !== undefined)
     return { tls: { cert: readText(listenCert), key: readText(listenKey), clientCa }, folder: undefined };
   // This module is large, and most commands do not need it.

@@ -3,42 +3,41 @@ import type { Context } from '../context.js';
 import { closingJson, closingText, frameJson, frameText, timeText } from '../frames.js';
 import type { WireFrame } from '../inspect/index.js';
 import type { Output } from '../output.js';
-import { Lanes } from '../trace/lanes.js';
-import type { Queue } from '../trace/sentences.js';
+import type { Lanes } from '../trace/lanes.js';
+import { NO_QUEUE } from '../trace/sentences.js';
 import { FrameDescriber, withFields } from '../trace/story.js';
 import { CaptureFile } from './capture-file.js';
 import type { FaultRules } from './fault-rules.js';
-import { type FilterFlags, FrameFilter, type Shown } from './frame-filter.js';
+import { type FilterFlags, FrameFilter, type Shown, toEach } from './frame-filter.js';
 import { type ListenFlags, type ProxySession, startProxies } from './session.js';
 import { addressText, type ProxiedConnection } from './wire-proxy.js';
-
-const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
 
 export interface TapOptions {
   readonly filter: FilterFlags;
   /** Path of a recording. It contains all frames, also those that the filter leaves out. */
   readonly record?: string | undefined;
-  /** Receives each frame that the filter shows. */
-  readonly onFrame: Shown['frame'];
-  /** Receives the end of each connection that the filter shows. */
-  readonly onClosed: Shown['closed'];
+  /** The clients. The tap adds each client that connects. */
+  readonly lanes: Lanes;
+  /** Receive the traffic that the filter shows. */
+  readonly shown: readonly (Shown | undefined)[];
   /** The name and the version of this program. */
   readonly program: string;
 }
 
 /** What becomes of the frames of a proxy: a recording, and the frames that the user sees. */
 export class Tap {
-  readonly lanes = new Lanes();
   readonly capture: CaptureFile | undefined;
   connections = 0;
   requests = 0;
   /** Number of frames that the proxy could not decode as a whole. */
   undecoded = 0;
+  readonly #lanes: Lanes;
   readonly #filter: FrameFilter;
 
   /** @throws Error if the recording cannot be written; CliError if the filter is wrong. */
-  constructor({ filter, record, onFrame, onClosed, program }: TapOptions) {
-    this.#filter = new FrameFilter(filter, this.lanes, { frame: onFrame, closed: onClosed });
+  constructor({ filter, record, lanes, shown, program }: TapOptions) {
+    this.#lanes = lanes;
+    this.#filter = new FrameFilter(filter, lanes, toEach(shown));
     this.capture = record === undefined ? undefined : new CaptureFile(record, program);
   }
 
@@ -71,7 +70,7 @@ export class Tap {
 
   #opened(connection: ProxiedConnection): void {
     this.connections += 1;
-    this.lanes.add(connection.connection, {
+    this.#lanes.add(connection.connection, {
       address: addressText(connection.client),
       certificateName: connection.certificateName,
     });
@@ -81,7 +80,7 @@ export class Tap {
   #frame(frame: WireFrame): void {
     if (frame.undecoded !== undefined) this.undecoded += 1;
     this.capture?.frame(frame);
-    this.lanes.follow(frame);
+    this.#lanes.follow(frame);
     if (frame.direction === 'sent' && (frame.type === 'HEADERS' || isHttp1Request(frame))) this.requests += 1;
     this.#filter.frame(frame);
   }

@@ -1,7 +1,5 @@
 import { type JsonObject, methodByShortPath, objectIn, type RecordedStep } from '../../../../src/internal.js';
-import { type Queue, sentenceFor } from '../trace/sentences.js';
-
-const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
+import { NO_QUEUE, sentenceFor } from '../trace/sentences.js';
 
 /** Describes the steps of a recording in short lines of text, in their order. */
 export class StepDescriber {
@@ -15,7 +13,8 @@ export class StepDescriber {
 
   /** Describes a step without its time. */
   sentence(step: RecordedStep): string {
-    if ('call' in step) return `> ${requestSentence(step.call, step.request)}  · ${step.call}${as(step.user)}`;
+    if ('call' in step)
+      return `> ${messageSentence('request', step.call, step.request)}  · ${step.call}${as(step.user)}`;
     if ('open' in step) {
       this.#streams.set(step.stream, step.open);
       return `> open stream ${step.stream}  · ${step.open}${as(step.user)}`;
@@ -24,8 +23,8 @@ export class StepDescriber {
       const rpc = this.#streams.get(step.stream) ?? '';
       const { send, receive, end, ended, stream } = step;
       const place = `  · ${rpc} · stream ${stream}`;
-      if (send !== undefined) return `> ${requestSentence(rpc, send)}${place}`;
-      if (receive !== undefined) return `< ${answerSentence(rpc, receive)}${place}`;
+      if (send !== undefined) return `> ${messageSentence('request', rpc, send)}${place}`;
+      if (receive !== undefined) return `< ${messageSentence('response', rpc, receive)}${place}`;
       if (end !== undefined) return `> ${end === 'cancel' ? 'cancel' : 'send nothing more'}${place}`;
       return `< ${ended === 'OK' ? 'the end' : `refused: ${ended}`}${place}`;
     }
@@ -40,18 +39,10 @@ function as(user: string | undefined): string {
   return user === undefined ? '' : ` · user ${user}`;
 }
 
-function requestSentence(rpc: string, fields: JsonObject): string {
+function messageSentence(what: 'request' | 'response', rpc: string, fields: JsonObject): string {
   const method = methodByShortPath.get(rpc);
-  return method === undefined
-    ? rpc
-    : sentenceFor({ method: method.path, typeName: method.request.typeName }, fields, NO_QUEUE);
-}
-
-function answerSentence(rpc: string, fields: JsonObject): string {
-  const method = methodByShortPath.get(rpc);
-  return method === undefined
-    ? rpc
-    : sentenceFor({ method: method.path, typeName: method.response.typeName }, fields, NO_QUEUE);
+  if (method === undefined) return rpc;
+  return sentenceFor({ method: method.path, typeName: method[what].typeName }, fields, NO_QUEUE);
 }
 
 function eventSentence({ type, kv }: JsonObject): string {

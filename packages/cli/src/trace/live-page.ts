@@ -7,7 +7,8 @@ import { CliError } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { type FaultRules, parseFault } from '../proxy/fault-rules.js';
 import { liveParts, tracePage } from './page.js';
-import type { Trace } from './trace.js';
+import type { Recordings } from './recording.js';
+import type { Trace, Traces } from './trace.js';
 
 const LOOPBACK = '127.0.0.1';
 const SECRET_BYTES = 18;
@@ -27,13 +28,11 @@ const MAX_BODY_BYTES = 65_536;
 export class LivePage {
   readonly url: string;
   readonly #server: ReturnType<typeof createServer>;
-  readonly #tracesNow: () => readonly [Trace, ...Trace[]];
+  readonly #recordings: Recordings;
   /** The faults of a proxy, which the page shows and changes. */
   readonly #rules: FaultRules | undefined;
   /** The responses that report changes, one for each open page. */
   readonly #listeners = new Set<ServerResponse>();
-  /** Returns a number that grows when the trace changes. */
-  readonly #version: () => number;
   #sentVersion = -1;
   #renderMs = 0;
   #stopTimer: () => void = () => {};
@@ -46,16 +45,10 @@ export class LivePage {
   /** Runs after a page has fetched the content at the end of the command. */
   #onFetched: () => void = () => {};
 
-  private constructor(
-    server: ReturnType<typeof createServer>,
-    tracesNow: () => readonly [Trace, ...Trace[]],
-    version: () => number,
-    rules: FaultRules | undefined,
-  ) {
+  private constructor(server: ReturnType<typeof createServer>, recordings: Recordings, rules: FaultRules | undefined) {
     this.#server = server;
     this.#rules = rules;
-    this.#tracesNow = tracesNow;
-    this.#version = version;
+    this.#recordings = recordings;
     this.#opened = new Promise((resolve) => {
       this.#onOpened = resolve;
     });
@@ -79,14 +72,19 @@ export class LivePage {
   }
 
   /** With `rules`, the page shows and changes the faults of a proxy. */
-  static async start(
-    tracesNow: () => readonly [Trace, ...Trace[]],
-    version: () => number,
-    rules?: FaultRules,
-  ): Promise<LivePage> {
+  static async start(recordings: Recordings, rules?: FaultRules): Promise<LivePage> {
     const server = createServer();
     await once(server.listen(0, LOOPBACK), 'listening');
-    return new LivePage(server, tracesNow, version, rules);
+    return new LivePage(server, recordings, rules);
+  }
+
+  get #traces(): Traces {
+    return this.#recordings.map(({ liveTrace }) => liveTrace) as [Trace, ...Trace[]];
+  }
+
+  /** A number that grows when a trace or a fault changes. */
+  get #version(): number {
+    return this.#recordings.reduce((sum, { version }) => sum + version, this.#rules?.version ?? 0);
   }
 
   /** At a terminal, waits until a browser has fetched the page, because the user needs time to open it. */
@@ -122,7 +120,7 @@ export class LivePage {
     };
     switch (path) {
       case '':
-        send('text/html', tracePage(this.#tracesNow(), { live: true, faults: this.#rules?.all }));
+        send('text/html', tracePage(this.#traces, { live: true, faults: this.#rules?.all }));
         this.#wasOpened = true;
         response.once('finish', this.#onOpened);
         return;
@@ -162,10 +160,10 @@ export class LivePage {
 
   /** Renders the changing parts of the page, once for each version. */
   #render(): string {
-    const version = this.#version();
+    const version = this.#version;
     if (this.#rendered?.version !== version) {
       const startMs = monotonicMs();
-      this.#rendered = { version, html: liveParts(this.#tracesNow(), this.#rules?.all) };
+      this.#rendered = { version, html: liveParts(this.#traces, this.#rules?.all) };
       this.#renderMs = monotonicMs() - startMs;
     }
     return this.#rendered.html;
@@ -173,7 +171,7 @@ export class LivePage {
 
   /** Reports a change, if there is one, and checks again later. */
   #tick(): void {
-    const version = this.#version();
+    const version = this.#version;
     if (version !== this.#sentVersion) for (const listener of this.#listeners) listener.write('data: changed\n\n');
     this.#sentVersion = version;
     this.#stopTimer = after(Math.max(CHANGE_MS, RENDER_FACTOR * this.#renderMs), () => this.#tick(), 'background');

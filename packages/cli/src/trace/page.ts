@@ -8,7 +8,7 @@ import { STYLE } from './page-style.js';
 import { queueChart } from './queue-chart.js';
 import { STATE_PANEL, STATE_SCRIPT } from './state-panel.js';
 import type { Story } from './story.js';
-import type { Trace } from './trace.js';
+import type { Trace, Traces } from './trace.js';
 
 /**
  * Renders a self-contained page with the queue, the diagram of messages, and the bytes of each message. With a second
@@ -16,7 +16,7 @@ import type { Trace } from './trace.js';
  * the page shows and changes the faults of a proxy.
  */
 export function tracePage(
-  traces: readonly [Trace, ...Trace[]],
+  traces: Traces,
   { live = false, faults = undefined as readonly Fault[] | undefined } = {},
 ): string {
   const [{ command }] = traces;
@@ -49,7 +49,7 @@ ${STATE_PANEL}</div>
 }
 
 /** Renders the parts of the page that change while a program runs. */
-export function liveParts(traces: readonly [Trace, ...Trace[]], faults: readonly Fault[] | undefined): string {
+export function liveParts(traces: Traces, faults: readonly Fault[] | undefined): string {
   return `<div id="summary">${summary(traces)}</div><div id="faults">${faultList(faults)}</div><div id="messages">${messages(traces)}</div>`;
 }
 
@@ -71,13 +71,13 @@ const FAULTS_FORM = `<details class="legend"><summary>Cause a fault</summary><fo
 <label>times <input name="times" size="4" placeholder="every"></label>
 <button>cause it</button> <output id="fault-problem"></output></form></details>`;
 
-function summary(traces: readonly [Trace, ...Trace[]]): string {
+function summary(traces: Traces): string {
   const longestMs = Math.max(...traces.map(({ startMs, endMs }) => endMs - startMs));
   const charts = traces.map((trace) => queueChart(trace, longestMs, traces.length > 1));
   return `${header(traces[0])}${traces.length > 1 ? comparison(traces) : ''}${charts.join('')}`;
 }
 
-function messages([first, second]: readonly [Trace, ...Trace[]]): string {
+function messages([first, second]: Traces): string {
   return second === undefined ? diagram(first) : besideEachOther(first, second);
 }
 

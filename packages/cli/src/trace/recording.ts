@@ -1,9 +1,10 @@
 import { monotonicMs } from '../../../../src/internal.js';
 import type { WireFrame } from '../inspect/index.js';
+import type { Shown } from '../proxy/frame-filter.js';
 import type { Lanes } from './lanes.js';
 import type { QueueObserver } from './queue-observer.js';
 import { type Story, storyOf } from './story.js';
-import type { Trace } from './trace.js';
+import type { Trace, Traces } from './trace.js';
 
 /** Maximum numbers of frames that a live page shows from the beginning of the trace and from its end. */
 const [FIRST_FRAMES, LATEST_FRAMES] = [100, 400];
@@ -19,12 +20,14 @@ interface RecordingOptions {
   readonly isProgram?: boolean;
   /** Start of the recording, in milliseconds on the monotonic clock. Default: now. */
   readonly startMs?: number;
+  /** Whether to keep also the frames that a live page no longer shows. Default: false. */
+  readonly keepsAll?: boolean;
 }
 
 /**
  * What is known of a program, or of the clients of a proxy, so far: frames, the states of a queue, and an exit code.
  */
-export class Recording {
+export class Recording implements Shown {
   readonly frames: WireFrame[] = [];
   /** The clients of a proxy. Undefined for the recording of one program. */
   readonly lanes: Lanes | undefined;
@@ -33,24 +36,19 @@ export class Recording {
   /** What a page shows of standard error. */
   problems = '';
   readonly #title: string;
-  readonly #prize: Story['prize'];
-  readonly #isProgram: boolean;
-  readonly #startMs: number;
+  readonly #options: Required<Omit<RecordingOptions, 'lanes'>>;
   readonly #closings = new Map<number, number>();
   #endMs: number | undefined;
   #recorded = 0;
   /** Number of bytes in all frames after the first `FIRST_FRAMES`. */
   #latestBytes = 0;
 
-  constructor(
-    title: string,
-    { prize = 'lock', lanes, isProgram = lanes === undefined, startMs = monotonicMs() }: RecordingOptions = {},
-  ) {
+  constructor(title: string, options: RecordingOptions = {}) {
+    const { lanes, ...others } = options;
     this.#title = title;
-    this.#prize = prize;
-    this.#isProgram = isProgram;
     this.lanes = lanes;
-    this.#startMs = startMs;
+    const isProgram = lanes === undefined;
+    this.#options = { prize: 'lock', isProgram, startMs: monotonicMs(), keepsAll: false, ...others };
   }
 
   /**
@@ -77,18 +75,17 @@ export class Recording {
     return this.#traceOf(shown, this.#recorded - shown.length);
   }
 
-  /** Records a frame. Unless `keepsAll` is true, discards frames that a live page no longer shows. */
-  add(frame: WireFrame, keepsAll: boolean): void {
+  /** Records a frame. */
+  frame(frame: WireFrame): void {
     this.#recorded += 1;
     this.frames.push(frame);
     if (this.frames.length > FIRST_FRAMES) this.#latestBytes += frame.bytes.length;
-    if (keepsAll) return;
+    if (this.#options.keepsAll) return;
     if (this.frames.length > 4 * (FIRST_FRAMES + LATEST_FRAMES)) this.#discard(LATEST_FRAMES);
     else if (this.#latestBytes > 2 * LATEST_BYTES) this.#discard(this.#countOfLatestBytes());
   }
 
-  /** Records that a connection has closed. */
-  closed(connection: number, atMs = monotonicMs()): void {
+  closed(connection: number, atMs: number): void {
     this.#closings.set(connection, atMs);
   }
 
@@ -117,16 +114,23 @@ export class Recording {
       command: this.#title,
       exitCode: this.exitCode,
       frames,
-      story: storyOf(frames, this.observer?.states ?? [], this.#prize, {
+      story: storyOf(frames, this.observer?.states ?? [], this.#options.prize, {
         isWhole: leftOut === 0,
         lanes: this.lanes,
         closings: this.#closings,
       }),
       leftOut,
-      isProgram: this.#isProgram,
-      startMs: this.#startMs,
+      isProgram: this.#options.isProgram,
+      startMs: this.#options.startMs,
       endMs: this.#endMs ?? monotonicMs(),
       problems: this.problems,
     };
   }
+}
+
+/** The recordings that one page shows. */
+export type Recordings = readonly [Recording, ...Recording[]];
+
+export function tracesOf(recordings: Recordings): Traces {
+  return recordings.map(({ trace }) => trace) as [Trace, ...Trace[]];
 }

@@ -24,6 +24,9 @@ export interface Queue {
   isPrefix(key: string): boolean;
 }
 
+/** The queue if there is none. */
+export const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
+
 /**
  * Describes a message in a short sentence, such as "if my queue key does not exist: put my queue key".
  *

@@ -9,7 +9,7 @@ import {
 } from '../../../../src/internal.js';
 import { type FrameWithFields, kubernetesValueIn, shortType } from '../frames.js';
 import { kubernetesName, streamOf, type WireFrame } from '../inspect/index.js';
-import { rangeName } from './sentences.js';
+import { NO_QUEUE, rangeName } from './sentences.js';
 
 /** A key, as far as a trace has shown it. */
 interface ShownKey {
@@ -38,7 +38,6 @@ export type ShownChange =
 
 /** Maximum number of keys or events that count of one message. Further ones are left out. */
 const MAX_ITEMS = 100;
-const NO_QUEUE = { contenderOf: () => undefined, isPrefix: () => false };
 
 /**
  * Follows the messages of a trace, in their order, and says how each of them changes what the trace has shown of the

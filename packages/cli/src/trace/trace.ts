@@ -20,3 +20,6 @@ export interface Trace {
   /** What the page shows of the standard error of etcdwire. */
   readonly problems: string;
 }
+
+/** The traces that one page shows. */
+export type Traces = readonly [Trace, ...Trace[]];
