@@ -1005,8 +1005,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a server that is not etcd does not count as a failed endpoint',
     file: 'src/rpc/attempts.ts',
-    find: "NotEtcd: ['causedByEndpoint', 'unsuitable'],",
-    replace: "NotEtcd: ['unsuitable'],",
+    find: 'NotEtcd: BY_ENDPOINT | UNSUITABLE,',
+    replace: 'NotEtcd: UNSUITABLE,',
     tests: ['test/rpc/not-etcd'],
     notSimulated: 'every simulated server is etcd',
   },

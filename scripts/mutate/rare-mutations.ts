@@ -23,7 +23,7 @@ export const RARE_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'closing a client forgets the former lease of its guards if a later grant was refused',
-    file: 'src/extras/writes/retried-writes.ts',
+    file: 'src/extras/writes/guard-lease.ts',
     find: 'this.#former = this.#current?.id ?? this.#former;',
     replace: 'this.#former = this.#current?.id;',
     tests: ['test/locks/guard-leases.test.ts'],
@@ -31,7 +31,7 @@ export const RARE_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'closing a client revokes no lease of its guards',
-    file: 'src/extras/writes/retried-writes.ts',
+    file: 'src/extras/writes/guard-lease.ts',
     find: 'await Promise.all([this.#revoke(this.#current?.id), this.#revoke(this.#former)]);',
     replace: '',
     tests: ['test/locks/guard-leases.test.ts'],
@@ -69,8 +69,8 @@ export const RARE_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a full buffer of a later part of a watch pauses the stream that the first part needs',
     file: 'src/client/watch/catch-up.ts',
-    find: "if (place.on === 'shared' || this.#parts.length > 1) return",
-    replace: "if (place.on === 'shared') return",
+    find: 'if (this.#isShared || this.#parts.length > 1) return',
+    replace: 'if (this.#isShared) return',
     tests: ['test/client/watch/own-stream.test.ts'],
     notSimulated: 'simulated events are too small to fill the buffer of a part',
   },
@@ -222,7 +222,7 @@ export const RARE_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'after four watches were closed on their own streams, no watch gets a stream of its own',
     file: 'src/client/watch/catch-up.ts',
-    find: "    this.#moveTo({ on: 'shared', stream: this.#shared });\n    this.onEnd?.();",
+    find: '    this.#moveTo(this.#shared);\n    this.onEnd?.();',
     replace: '    this.onEnd?.();',
     tests: ['test/client/watch/own-stream.test.ts'],
     notSimulated: 'the bug only delays the events of other watches',

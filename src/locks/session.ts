@@ -205,17 +205,6 @@ export class Session implements AsyncDisposable {
     this.#offClose();
   }
 
-  /**
-   * @internal If the client could not renew the lease in time, the lease may still live on the server. Revokes it in the
-   * background as soon as a server answers, so that the next session need not wait until it expires.
-   */
-  revokeLost(): void {
-    const { client, leaseId } = this;
-    if (this.#keepAlive.lostBy?.reason !== 'LeaseUnreachable') return;
-    const { closed } = keyspaceClientOf(client).core.settings;
-    untilAnswered({ signal: closed }, (options) => client.lease.revoke(leaseId, options)).catch(() => {});
-  }
-
   /** @internal Ends the session and returns true if `error` says that the lease does not exist. */
   losesWith(error: unknown): boolean {
     if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') return false;

@@ -13,7 +13,7 @@ import {
 import { type CoreKeyspace, keyspaceClientOf } from '../client/index.js';
 import { Ending } from './ending.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session } from './session.js';
-import { cleanedUp, untilSpace } from './waiting.js';
+import { cleanedUp, untilAnswered, untilSpace } from './waiting.js';
 
 /** `useSession` of `sessionAfterSession` returns this symbol if the session was lost or `stop` has aborted. */
 export const AGAIN = Symbol('again');
@@ -123,10 +123,20 @@ export async function sessionAfterSession<T>(
     const outcome = await useSession(session).finally(() => cleanedUp(session.close()));
     if (outcome !== AGAIN) return outcome;
     if (stop.aborted) return undefined;
-    session.revokeLost();
+    revokeLost(session);
     failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
     await pause(backoffMs(failures), stop);
   }
+}
+
+/**
+ * If the client could not renew the lease of the session in time, the lease may still live on the server. Revokes it in
+ * the background as soon as a server answers, so that the next session need not wait until it expires.
+ */
+function revokeLost({ client, leaseId, signal }: Session): void {
+  if (signal.reason?.reason !== 'LeaseUnreachable') return;
+  const { closed } = keyspaceClientOf(client).core.settings;
+  untilAnswered({ signal: closed }, (options) => client.lease.revoke(leaseId, options)).catch(() => {});
 }
 
 /** Opens a session. Resolves with undefined if `stop` aborts first. */

@@ -6,72 +6,73 @@ import type { Method, UnaryCall } from '../wire/index.js';
 // `Channel` those of unary calls, `AuthenticatedTransport` those with a new token, `ResumableStream` and `readStream`
 // those of streams, and `untilAnswered` in the room `locks` those of waits.
 
-/** What a reason means for further attempts, in addition to what the status of the error means. */
-type Trait =
-  /** The client itself ended the call, so the error does not prove that the endpoint has failed. */
-  | 'endedByClient'
-  /** Every repetition gets the same error. */
-  | 'final'
-  /**
-   * A working member refused the call because its cluster is changing its leader, or because the member has not applied
-   * all entries yet. The same member will probably answer soon. Another member may need longer: while the old leader is
-   * suspended, only a follower that already knows the new leader can answer.
-   */
-  | 'momentary'
-  /** The member refused the call, without processing it, because too many Raft proposals wait. */
-  | 'overload'
-  /** The endpoint caused the failure, although the status is not Unavailable. */
-  | 'causedByEndpoint'
-  /** No single endpoint caused the failure, although the status is Unavailable: the whole cluster is unhealthy. */
-  | 'causedByCluster'
-  /** The endpoint is a learner, or is not etcd. Another attempt of the call at the same endpoint gets the same error. */
-  | 'unsuitable'
-  /**
-   * The server refused the token: it expired, it is older than the latest change to users and roles, or the request has
-   * no token and needs one.
-   */
-  | 'tokenRefused';
+// What a reason means for further attempts, in addition to what the status of the error means. Each meaning is one bit.
 
-/** The traits of all reasons that have any. Where a reason is not listed, only the status of the error decides. */
-const TRAITS: Readonly<Partial<Record<Reason, readonly Trait[]>>> = {
-  InvalidInput: ['endedByClient', 'final'],
-  ClientClosed: ['endedByClient', 'final'],
-  Canceled: ['endedByClient'],
-  DeadlineExceeded: ['endedByClient'],
-  MalformedMessage: ['final'],
-  ResponseTooLarge: ['final'],
-  HeadersTooLarge: ['final'],
-  NoSpace: ['final'],
-  LeaderChanged: ['momentary'],
-  TimeoutWaitAppliedIndex: ['momentary'],
-  ProposalDropped: ['momentary', 'causedByEndpoint'],
-  RequestTooManyRequests: ['overload'],
-  ConnectionLost: ['causedByEndpoint'],
-  NotEtcd: ['causedByEndpoint', 'unsuitable'],
-  NotSupportedForLearner: ['causedByEndpoint', 'unsuitable'],
-  Unhealthy: ['causedByCluster'],
-  InvalidAuthToken: ['tokenRefused'],
-  AuthOldRevision: ['tokenRefused'],
-  UserEmpty: ['tokenRefused'],
+/** The client itself ended the call, so the error does not prove that the endpoint has failed. */
+const ENDED_BY_CLIENT = 1;
+/** Every repetition gets the same error. */
+const FINAL = 2;
+/**
+ * A working member refused the call because its cluster is changing its leader, or because the member has not applied
+ * all entries yet. The same member will probably answer soon. Another member may need longer: while the old leader is
+ * suspended, only a follower that already knows the new leader can answer.
+ */
+const MOMENTARY = 4;
+/** The member refused the call, without processing it, because too many Raft proposals wait. */
+const OVERLOAD = 8;
+/** The endpoint caused the failure, although the status is not Unavailable. */
+const BY_ENDPOINT = 16;
+/** No single endpoint caused the failure, although the status is Unavailable: the whole cluster is unhealthy. */
+const BY_CLUSTER = 32;
+/** The endpoint is a learner, or is not etcd. Another attempt of the call at the same endpoint gets the same error. */
+const UNSUITABLE = 64;
+/**
+ * The server refused the token: it expired, it is older than the latest change to users and roles, or the request has
+ * no token and needs one.
+ */
+const TOKEN_REFUSED = 128;
+
+/** The meanings of all reasons that have any. Where a reason is not listed, only the status of the error decides. */
+const MEANINGS: Readonly<Partial<Record<Reason, number>>> = {
+  InvalidInput: ENDED_BY_CLIENT | FINAL,
+  ClientClosed: ENDED_BY_CLIENT | FINAL,
+  Canceled: ENDED_BY_CLIENT,
+  DeadlineExceeded: ENDED_BY_CLIENT,
+  MalformedMessage: FINAL,
+  ResponseTooLarge: FINAL,
+  HeadersTooLarge: FINAL,
+  NoSpace: FINAL,
+  LeaderChanged: MOMENTARY,
+  TimeoutWaitAppliedIndex: MOMENTARY,
+  ProposalDropped: MOMENTARY | BY_ENDPOINT,
+  RequestTooManyRequests: OVERLOAD,
+  ConnectionLost: BY_ENDPOINT,
+  NotEtcd: BY_ENDPOINT | UNSUITABLE,
+  NotSupportedForLearner: BY_ENDPOINT | UNSUITABLE,
+  Unhealthy: BY_CLUSTER,
+  InvalidAuthToken: TOKEN_REFUSED,
+  AuthOldRevision: TOKEN_REFUSED,
+  UserEmpty: TOKEN_REFUSED,
 };
 
-function has({ reason }: { readonly reason: Reason }, trait: Trait): boolean {
-  return TRAITS[reason]?.includes(trait) === true;
+/** Whether the reason has at least one of these meanings. */
+function has({ reason }: { readonly reason: Reason }, meanings: number): boolean {
+  return ((MEANINGS[reason] ?? 0) & meanings) !== 0;
 }
 
 /** Whether the client itself ended or refused the call. */
 export function isEndedByClient(error: EtcdError): boolean {
-  return has(error, 'endedByClient');
+  return has(error, ENDED_BY_CLIENT);
 }
 
-/** Whether the same member will probably answer soon. See `Trait`. */
+/** Whether the same member will probably answer soon. See `MOMENTARY`. */
 export function isMomentaryRefusal(error: EtcdError): boolean {
-  return has(error, 'momentary');
+  return has(error, MOMENTARY);
 }
 
 /** Whether the member refused the call, without processing it, because too many Raft proposals wait. */
 export function isOverloadRefusal(error: EtcdError): boolean {
-  return has(error, 'overload');
+  return has(error, OVERLOAD);
 }
 
 /**
@@ -79,10 +80,8 @@ export function isOverloadRefusal(error: EtcdError): boolean {
  * reason as well as the status, because etcd's lock and election services forward every error with the status Unknown.
  */
 export function isEndpointFailure(error: Pick<EtcdError, 'code' | 'reason'>): boolean {
-  if (has(error, 'endedByClient') || has(error, 'causedByCluster')) return false;
-  return (
-    error.code === 'Unavailable' || statusOfReason(error.reason) === 'Unavailable' || has(error, 'causedByEndpoint')
-  );
+  if (has(error, ENDED_BY_CLIENT | BY_CLUSTER)) return false;
+  return error.code === 'Unavailable' || statusOfReason(error.reason) === 'Unavailable' || has(error, BY_ENDPOINT);
 }
 
 /**
@@ -90,12 +89,12 @@ export function isEndpointFailure(error: Pick<EtcdError, 'code' | 'reason'>): bo
  * endpoint, the channel usually ends the call at once instead of repeating it until its deadline: see `isFinalAt`.
  */
 export function isUnsuitableEndpoint(error: EtcdError): boolean {
-  return has(error, 'unsuitable');
+  return has(error, UNSUITABLE);
 }
 
 /** Whether the server refused the token. */
 export function isTokenRefused(error: { readonly reason: Reason }): boolean {
-  return has(error, 'tokenRefused');
+  return has(error, TOKEN_REFUSED);
 }
 
 /** Whether the server refused the token, or the client could not obtain one. */
@@ -150,14 +149,14 @@ export function mayRetry(method: Pick<Method<unknown, unknown>, 'repeatable'>, e
  * if its outcome is unknown.
  */
 export function isTransient(error: EtcdError): boolean {
-  if (has(error, 'final')) return false;
+  if (has(error, FINAL)) return false;
   if (isOverloadRefusal(error) || error.reason === 'ProposalDropped') return true;
   return error.code === 'Unavailable' || error.code === 'DeadlineExceeded' || error.outcome === 'unknown';
 }
 
 /** Whether the client itself refused the call. The client would refuse a repetition, too. */
 export function isRefusedByClient(error: EtcdError): boolean {
-  return has(error, 'endedByClient') && has(error, 'final');
+  return has(error, ENDED_BY_CLIENT) && has(error, FINAL);
 }
 
 /** Statuses that can end a stream although a new stream may succeed. */
@@ -175,7 +174,7 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
 
 /** Whether a new stream may succeed, with the same token, after a stream has ended with this error. */
 export function isResumable(error: EtcdError): boolean {
-  return RESUMABLE.has(error.code) && !has(error, 'final') && !concernsToken(error);
+  return RESUMABLE.has(error.code) && !has(error, FINAL) && !concernsToken(error);
 }
 
 /**

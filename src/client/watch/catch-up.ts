@@ -30,13 +30,13 @@ const FAR_BEHIND_REVISIONS = 32n;
  */
 const MAX_PAUSE_MS = 5_000;
 
-/**
- * The stream that carries the server watches: the shared one, or a separate one. `stopTimer` stops the timer that ends
- * the pause of the separate stream, and is undefined unless that stream is paused.
- */
-type Place =
-  | { readonly on: 'shared'; readonly stream: WatchStream }
-  | { readonly on: 'own'; readonly stream: WatchStream; readonly stopTimer?: () => void };
+/** Where the server watches are. */
+interface Place {
+  /** The stream that all watches share, or a separate stream. */
+  readonly stream: WatchStream;
+  /** Stops the timer that ends the pause of the separate stream. Undefined unless that stream is paused. */
+  readonly stopTimer?: () => void;
+}
 
 /**
  * How far the last part is behind the store:
@@ -84,7 +84,7 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
 
   constructor(stream: WatchStream, options: ServerWatchOptions) {
     this.#shared = stream;
-    this.#place = { on: 'shared', stream };
+    this.#place = { stream };
     this.#options = options;
     this.#first = new ServerWatch(this, options);
     this.#parts = [this.#first];
@@ -152,27 +152,27 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
    * would also stop the other watches of the stream.
    */
   filled(part: ServerWatch): void {
-    const place = this.#place;
-    if (place.on === 'shared' || this.#parts.length > 1) return this.#cancel(part);
+    const { stream } = this.#place;
+    if (this.#isShared || this.#parts.length > 1) return this.#cancel(part);
     const stopTimer = after(
       MAX_PAUSE_MS,
       () => {
-        this.#place = { on: 'own', stream: place.stream };
+        this.#place = { stream };
         this.#cancel(part);
-        this.#moveTo({ on: 'shared', stream: this.#shared });
+        this.#moveTo(this.#shared);
       },
       'background',
     );
-    this.#place = { on: 'own', stream: place.stream, stopTimer };
-    place.stream.pause();
+    this.#place = { stream, stopTimer };
+    stream.pause();
   }
 
   drained(part: ServerWatch): void {
-    const place = this.#place;
-    if (place.on === 'own' && place.stopTimer !== undefined) {
-      place.stopTimer();
-      this.#place = { on: 'own', stream: place.stream };
-      place.stream.resume();
+    const { stream, stopTimer } = this.#place;
+    if (stopTimer !== undefined) {
+      stopTimer();
+      this.#place = { stream };
+      stream.resume();
       // The store may have moved on during the pause.
       if (this.#distance === 'level' && isFarBehind(part, this.#knownRevision)) this.#distance = 'near';
     }
@@ -188,6 +188,10 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
     this.#place.stream.remove(part);
     if (error !== undefined || part.until === undefined) this.#end(error);
     else this.#dropTakenParts();
+  }
+
+  get #isShared(): boolean {
+    return this.#place.stream === this.#shared;
   }
 
   get #head(): ServerWatch {
@@ -241,7 +245,7 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
 
   /** Whether the part is on the shared stream, but so far behind the store that it needs a separate stream. */
   #isFar(part: ServerWatch, storeRevision: bigint): boolean {
-    const isAlone = this.#place.on === 'shared' && this.#parts.length === 1;
+    const isAlone = this.#isShared && this.#parts.length === 1;
     // A single key usually has few events, so a watch of one key moves only after a full response.
     if (!isAlone || this.#distance !== 'unknown' || part.position === 0n || part.isOfOneKey) return false;
     return isFarBehind(part, storeRevision);
@@ -249,40 +253,39 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
 
   /** Moves the watch to a separate stream, unless it has one or too many watches have one. */
   #moveToOwnStream(): void {
-    const stream = this.#place.on === 'own' ? undefined : this.#shared.takeOwnStream();
-    if (stream !== undefined) this.#moveTo({ on: 'own', stream });
+    const own = this.#isShared ? this.#shared.takeOwnStream() : undefined;
+    if (own !== undefined) this.#moveTo(own);
   }
 
   /** Returns to the shared stream if the watch is no longer far behind, unless its buffer is full. */
   #returnIfLevel(): void {
     const { batches, bufferBytes } = this.#head;
     if (this.#distance === 'level' && this.#parts.length === 1 && batches.size <= bufferBytes)
-      this.#moveTo({ on: 'shared', stream: this.#shared });
+      this.#moveTo(this.#shared);
   }
 
   /** Moves the parts to another stream. Each of them continues there from the revision in its cursor. */
-  #moveTo(place: Place): void {
-    const { on, stream: from } = this.#place;
-    const { stream } = place;
+  #moveTo(stream: WatchStream): void {
+    const from = this.#place.stream;
     if (from === stream) return;
-    this.#place = place;
+    this.#place = { stream };
     for (const part of this.#parts) {
       if (!from.remove(part)) continue;
       part.dropPartial();
       stream.add(part);
     }
-    if (on === 'own') this.#shared.returnOwnStream(from);
+    if (from !== this.#shared) this.#shared.returnOwnStream(from);
   }
 
   #end(error: EtcdError | undefined): void {
     if (this.#ended) return;
     this.#ended = true;
-    if (this.#place.on === 'own') this.#place.stopTimer?.();
+    this.#place.stopTimer?.();
     for (const part of this.#parts) {
       this.#place.stream.remove(part);
       part.end(error);
     }
-    this.#moveTo({ on: 'shared', stream: this.#shared });
+    this.#moveTo(this.#shared);
     this.onEnd?.();
   }
 }
