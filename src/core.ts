@@ -10,6 +10,7 @@
 // This module exports from the main entry point, because the package then has fewer files and Node.js loads it faster.
 // Bundlers leave out the parts of the main entry point that a program does not use.
 export {
+  type CloseOptions,
   CoreClient as Client,
   type CoreClientOptions,
   type CoreKeyspace,

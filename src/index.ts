@@ -27,6 +27,7 @@ export {
   type Access,
   type Alarm,
   type Auth,
+  type CloseOptions,
   type Cluster,
   type Compare,
   type Conditions,

@@ -1,5 +1,6 @@
 export { CoreClient } from './core-client.js';
 export {
+  type CloseOptions,
   type CoreKeyspace,
   checkClient,
   type GuardedKeyspace,
