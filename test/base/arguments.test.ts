@@ -48,14 +48,13 @@ const INTERNAL = new Set([
   'SelfHealingSession.registerOwn',
   ...['CachedRange.apply', 'TypedKeys.cachedBy'],
   'SelfHealingSession.unregisterOwn',
-  'MemoryEtcd.page',
   'StmTransaction.commit',
   ...['CoreClient.beforeClose', 'CoreClient.scanPages', 'Held.limit', 'Session.localQueue'],
+  ...['Session.occupy', 'Session.vacate'],
   ...[
     'Session.losesWith',
     'Leases.withDefaultTimeout',
-    ...['MemoryEtcd', 'MemoryMember'].flatMap((name) => [`${name}.connect`, `${name}.advertise`, `${name}.find`]),
-    ...['MemoryMember.page', 'MemoryMember.onRaftChange'],
+    ...['connect', 'advertise', 'find', 'page', 'onRaftChange'].map((name) => `MemoryMember.${name}`),
   ],
 ]);
 

@@ -177,7 +177,7 @@ async function recordedWorld(requests: Uint8Array[]): Promise<World> {
   };
   const server = new MemoryEtcd();
   const etcd = new Client({ transport: memory(server), interceptors: [record] });
-  onTestFinished(() => etcd.close());
+  onTestFinished(() => etcd.close({ drainMs: 50 }));
   return { server, etcd, session: await Session.open(etcd, { ttl: 600 }) };
 }
 

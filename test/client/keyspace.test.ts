@@ -41,7 +41,7 @@ test('a cached range sends no more calls after its first read has timed out', as
   const etcd = new Client({ endpoints: ['http://h:1'], transport });
   expect(await errorOf(etcd.cachedRange('k', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   expect(signals.map((signal) => signal?.aborted)).toEqual([true]);
-  await etcd.close();
+  await etcd.close({ drainMs: 50 });
 });
 
 test('functions that only read keys accept a test double of a client, but `Session.open` refuses a test double', async () => {

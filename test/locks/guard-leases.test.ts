@@ -25,7 +25,7 @@ afterEach(() => clock.restore());
 
 function opened(server: MemoryEtcd | MemoryMember, options: Partial<ClientOptions> = {}): Client {
   const client = new Client({ transport: memory(server), ...options });
-  onTestFinished(() => client.close());
+  onTestFinished(() => client.close({ drainMs: 50 }));
   return client;
 }
 

@@ -378,7 +378,7 @@ async function play(
     if (write !== undefined) expect(await putsOf(write, reader, name), message).toEqual([]);
   }
   const end = async (): Promise<void> => {
-    await etcd.close();
+    await etcd.close({ drainMs: 50 });
   };
   return { name, reader, states, writes, end };
 }

@@ -12,7 +12,8 @@ export function openClient({ endpoints, ...options }: Partial<ClientOptions> = {
     auth: { allowPlaintext: true },
     ...options,
   });
-  onTestFinished(() => client.close());
+  // A short drain, because many tests end while they hold locks or while a server does not answer.
+  onTestFinished(() => client.close({ drainMs: 50 }));
   return endpoints === undefined ? withoutCompaction(client) : client;
 }
 

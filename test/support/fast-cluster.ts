@@ -36,7 +36,7 @@ export class FastCluster implements AsyncDisposable {
       member.heal();
       member.restart();
     }
-    await Promise.all(this.#clients.map((client) => client.close()));
+    await Promise.all(this.#clients.map((client) => client.close({ drainMs: 50 })));
     clearInterval(this.#timer);
     this.server.stop();
   }

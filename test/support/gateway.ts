@@ -17,7 +17,7 @@ export function openGateway(options: Partial<ClientOptions> = {}): Client {
     transport: gateway(),
     ...options,
   });
-  onTestFinished(() => client.close());
+  onTestFinished(() => client.close({ drainMs: 50 }));
   return client;
 }
 

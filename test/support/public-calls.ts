@@ -95,6 +95,7 @@ import {
   BOOLEAN,
   CALL,
   COUNT,
+  DRAIN,
   FUNCTION,
   INT64,
   KEY,
@@ -252,6 +253,10 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'CoreClient.namespace': call({ prefix: KEY }, () => {
     const etcd = new CoreClient({ endpoints: ['http://127.0.0.1:1'] });
     return (name) => etcd.namespace('n/').namespace(name);
+  }),
+  'CoreClient.close': call({ options: options({ drainMs: DRAIN }) }, () => {
+    const etcd = new CoreClient({ endpoints: ['http://127.0.0.1:1'] });
+    return (given) => etcd.close(given);
   }),
   'CoreClient.onEvent': method({ listener: FUNCTION }, 'onEvent'),
   'CoreClient.get': method({ key: KEY, options: options({ ...GET, ...CALL }) }, 'get'),

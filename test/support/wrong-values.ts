@@ -76,6 +76,7 @@ export const UINT64 = kind(1n);
 export const COUNT = kind(1);
 export const MS = kind(5, '1.5', '2^53');
 export const TIMEOUT = kind(5_000, '1.5', '2^53', 'Infinity');
+export const DRAIN = kind(5, '1.5', '2^53', 'Infinity');
 export const BOOLEAN = kind(true, 'true');
 export const FUNCTION = kind(() => {}, 'a function');
 /** As in `fetch`, null means that there is no signal. */

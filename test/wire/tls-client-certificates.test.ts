@@ -158,7 +158,7 @@ describe('the option `tls` as a function', () => {
     });
     const client = openClient({ endpoints: [endpoint], tls: () => given });
     const reading = errorOf(client.get('a'));
-    await client.close();
+    await client.close({ drainMs: 50 });
     expect(await reading).toMatchObject({ reason: 'ClientClosed' });
     give(tls);
     await given;

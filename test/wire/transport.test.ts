@@ -186,7 +186,7 @@ describe('closing the client', () => {
     const reading = errorOf(etcd.get('a'));
     // When the get of b has timed out, the first attempts of both gets have failed.
     await errorOf(etcd.get('b', { timeoutMs: 200 }));
-    await etcd.close();
+    await etcd.close({ drainMs: 50 });
     expect((await reading).reason).toBe('ClientClosed');
   });
 

@@ -43,6 +43,9 @@ const DEFAULT_FAIL_FAST_MS = 5_000;
  */
 const STATUS_CALLS = 5;
 
+/** No caller waits for the calls of a client that `connect` closes. */
+const NO_DRAIN = { drainMs: 0 } as const;
+
 /**
  * Error reasons, in addition to those of `isMomentaryRefusal`, of a member that may soon be able to answer, because its
  * cluster elects a leader.
@@ -109,7 +112,7 @@ export async function connect(options: ConnectOptions = {}): Promise<Client> {
     else if (refusal !== undefined) throwUnlessPermission(refusal);
     return client;
   } catch (error) {
-    await client.close();
+    await client.close(NO_DRAIN);
     throw withCallers(error, connect);
   }
 }
@@ -144,7 +147,7 @@ async function firstAnswer(options: ClientOptions, limits: Limits): Promise<Etcd
     for (const each of errors) if (!(each instanceof EtcdError)) throw each;
     throw unreachable(errors as EtcdError[]);
   } finally {
-    await client.close();
+    await client.close(NO_DRAIN);
   }
 }
 

@@ -54,5 +54,5 @@ test('a scan cancels its request for the next page when the consumer breaks out 
     break;
   }
   expect(signals.map((signal) => signal?.aborted)).toEqual([true, true]);
-  await etcd.close();
+  await etcd.close({ drainMs: 50 });
 });

@@ -296,7 +296,7 @@ test('expiring keys survive a restart of the server and a compaction, and later 
 test('closing the client ends a call of ExpiringKeys that waits for a lease grant', async () => {
   const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
   const put = errorOf(new ExpiringKeys(etcd).put(unique(), 'v', { ttl: 60, timeoutMs: 60_000 }));
-  await etcd.close();
+  await etcd.close({ drainMs: 50 });
   expect(await put).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
 });
 

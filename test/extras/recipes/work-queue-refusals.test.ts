@@ -10,7 +10,7 @@ const QUOTA_BYTES = 1_000_000;
 
 function opened(server: MemoryEtcd, options: Partial<ClientOptions> = {}): Client {
   const client = new Client({ transport: memory(server), ...options });
-  onTestFinished(() => client.close());
+  onTestFinished(() => client.close({ drainMs: 50 }));
   return client;
 }
 

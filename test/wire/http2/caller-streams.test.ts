@@ -383,7 +383,7 @@ describe('a connection fails, and the error contains the reason, when `connect`'
     });
     const call = errorOf(etcd.get('a'));
     await expect.poll(() => signal?.aborted).toBe(false);
-    await etcd.close();
+    await etcd.close({ drainMs: 50 });
     expect(signal?.aborted).toBe(true);
     expect(await call).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
   });

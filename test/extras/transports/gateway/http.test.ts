@@ -208,7 +208,7 @@ describe('a put over the gateway', () => {
     const url = await httpServer(() => {});
     const etcd = openGateway({ endpoints: [url] });
     const writing = errorOf(etcd.put('k', 'v'));
-    await etcd.close();
+    await etcd.close({ drainMs: 50 });
     expect(await writing).toMatchObject({ reason: 'ClientClosed' });
   });
 });
