@@ -174,7 +174,8 @@ export class Rpc {
       retryWrites = internal?.retryWrites,
     }: MarkedOptions = options;
     // Cleanup has internal options, because it repeats its calls until a server answers.
-    if (internal === undefined && this.settings.isClosing?.()) throw clientClosed('not-sent', method.path);
+    if (internal === undefined && this.settings.isClosing?.())
+      return Promise.reject(clientClosed('not-sent', method.path));
     if (retryWrites === true && this.settings.retryWrites === undefined)
       throw invalidInput('retryWrites', 'true', 'false; only the Client of etcdwire retries writes');
     const call = {

@@ -50,8 +50,13 @@ export interface EndpointHealth {
 
 /** The answers of all endpoints of a client. */
 export interface Health {
-  /** Whether all endpoints are healthy and report no problems. */
-  readonly isHealthy: boolean;
+  /**
+   * Whether at least one endpoint has answered a linearizable read, so the cluster serves this client. Use it for a
+   * readiness check: it stays true while a minority of the members is down.
+   */
+  readonly canServe: boolean;
+  /** Whether all endpoints are healthy and report no problems. Use it for an alert. */
+  readonly allHealthy: boolean;
   /** The answers, in the order of the property `endpoints` of the client. */
   readonly endpoints: readonly EndpointHealth[];
 }
@@ -64,9 +69,9 @@ export interface Health {
  * @throws EtcdError with reason `InvalidInput` if an argument is invalid.
  *
  * @example
- * const { isHealthy, endpoints } = await health(etcd);
+ * const { canServe, endpoints } = await health(etcd);
  * for (const { endpoint, latencyMs, error } of endpoints) console.log(endpoint, latencyMs, error?.reason);
- * console.log(isHealthy); // true
+ * console.log(canServe); // true
  */
 export async function health(client: Client, options: HealthOptions = {}): Promise<Health> {
   checkOptions(options, HEALTH_OPTIONS, 'health');
@@ -74,7 +79,11 @@ export async function health(client: Client, options: HealthOptions = {}): Promi
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
   const call = { timeoutMs, signal };
   const endpoints = await Promise.all(client.endpoints.map((endpoint) => healthOf(client, endpoint, call)));
-  return { isHealthy: endpoints.every((each) => each.isHealthy && each.problems.length === 0), endpoints };
+  return {
+    canServe: endpoints.some(({ isHealthy }) => isHealthy),
+    allHealthy: endpoints.every(({ isHealthy, problems }) => isHealthy && problems.length === 0),
+    endpoints,
+  };
 }
 
 async function healthOf(

@@ -6,8 +6,8 @@ import { ownEtcd } from '../../support/own-etcd.js';
 
 test('`health` shows the leader, the version and the latency of each member', async () => {
   const { endpoints } = await ownEtcd({ members: 3 });
-  const { isHealthy, endpoints: found } = await health(openClient({ endpoints }));
-  expect(isHealthy).toBe(true);
+  const { canServe, allHealthy, endpoints: found } = await health(openClient({ endpoints }));
+  expect({ canServe, allHealthy }).toEqual({ canServe: true, allHealthy: true });
   expect(found.map(({ endpoint }) => endpoint)).toEqual(endpoints);
   expect(found.filter(({ isLeader }) => isLeader)).toHaveLength(1);
   expect(new Set(found.map(({ memberId }) => memberId)).size).toBe(3);
@@ -26,8 +26,8 @@ test('`health` shows a member that is down, with the reason, and the other membe
   const down = members[before.findIndex(({ isLeader }) => isLeader === false)];
   if (down === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
   await down.kill();
-  const { isHealthy, endpoints: found } = await health(etcd, { timeoutMs: 1_000 });
-  expect(isHealthy).toBe(false);
+  const { canServe, allHealthy, endpoints: found } = await health(etcd, { timeoutMs: 1_000 });
+  expect({ canServe, allHealthy }).toEqual({ canServe: true, allHealthy: false });
   for (const each of found) {
     expect(each.isHealthy).toBe(each.endpoint !== down.endpoint);
     if (each.isHealthy) continue;
@@ -42,7 +42,8 @@ test('`health` shows that a member without a quorum is not healthy, although it 
   if (first === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
   const etcd = openClient({ endpoints });
   await Promise.all([second?.kill(), third?.kill()]);
-  const { endpoints: found } = await health(etcd, { timeoutMs: 1_000 });
+  const { canServe, endpoints: found } = await health(etcd, { timeoutMs: 1_000 });
+  expect(canServe).toBe(false);
   const alive = found.find(({ endpoint }) => endpoint === first.endpoint);
   expect(alive?.isHealthy).toBe(false);
   expect(alive?.version).toMatch(/^3\./);
