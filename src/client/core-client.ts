@@ -24,7 +24,8 @@ import {
   type WriteOptions,
   withHeader,
 } from '../rpc/index.js';
-import type { CloseOptions, Closer, CoreKeyspace, KeyspaceCore } from './keyspace.js';
+import { type Closer, Closers } from './closers.js';
+import type { CloseOptions, CoreKeyspace, KeyspaceCore } from './keyspace.js';
 import type { KeyValue } from './kv/key-value.js';
 import { checkKey, type Keys, resolveKeys, singleKey } from './kv/keys.js';
 import {
@@ -114,7 +115,7 @@ export class CoreClient implements CoreKeyspace {
   readonly watches: Watches;
   readonly #scanner: Scanner;
   /** The closers of this keyspace. The closers of a client and all its namespaces are in `core.closers`. */
-  readonly #closers = new Set<Closer>();
+  readonly #closers = new Closers();
   readonly #close = once((drainMs: number) => this.#end(drainMs));
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
@@ -236,14 +237,13 @@ export class CoreClient implements CoreKeyspace {
   }
 
   /**
-   * @internal Registers `closer` to run before the keyspace or its client closes. Returns a function that removes
+   * @internal Registers `closer` to run when the keyspace or its client closes. Returns a function that removes
    * `closer`.
    */
   beforeClose(closer: Closer): () => void {
-    const all = [this.#closers, this.core.closers];
-    for (const closers of all) closers.add(closer);
+    const undos = [this.#closers, this.core.closers].map((closers) => closers.add(closer));
     return () => {
-      for (const closers of all) closers.delete(closer);
+      for (const undo of undos) undo();
     };
   }
 
@@ -277,15 +277,19 @@ export class CoreClient implements CoreKeyspace {
   async #end(drainMs: number): Promise<void> {
     const { closers, renewals, watchStream, channel, beginClosing, abortClosed, transport } = this.core;
     if (this.#isNamespace) {
-      const done = closeAll(this.#closers);
+      const done = this.#closers.close();
       this.watches.close();
       await settledWithin(drainMs, done);
       return this.leaseClient.close();
     }
     beginClosing();
-    const done = closeAll(closers);
+    const done = closers.close();
     watchStream?.close();
-    await settledWithin(drainMs, Promise.all([done, channel.idle()]));
+    // What the closers wait for may make further calls.
+    await settledWithin(
+      drainMs,
+      Promise.all([done, channel.idle()]).then(() => channel.idle()),
+    );
     renewals?.close();
     abortClosed();
     await transport.close();
@@ -301,15 +305,4 @@ function coreOf(options: CoreClientOptions | Embedded<CoreClientOptions>): Keysp
   checkIsObject(options);
   checkOptions(options, CORE_CLIENT_OPTIONS, 'Client', CORE_CLIENT_HINTS);
   return coreLayers(options);
-}
-
-/** Runs all closers, and those that are added meanwhile, because a session may open while the client closes. */
-async function closeAll(closers: Iterable<Closer>): Promise<void> {
-  const called = new Set<Closer>();
-  for (;;) {
-    const added = [...closers].filter((closer) => !called.has(closer));
-    if (added.length === 0) return;
-    for (const closer of added) called.add(closer);
-    await Promise.allSettled(added.map((closer) => closer()));
-  }
 }

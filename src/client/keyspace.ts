@@ -2,6 +2,7 @@ import { type BytesLike, checkCan } from '../base/index.js';
 import type { Endpoint } from '../host/index.js';
 import type { Channel, Rpc, RpcSettings } from '../rpc/index.js';
 import type { Transport } from '../wire/index.js';
+import type { Closer, Closers } from './closers.js';
 import type { Keys } from './kv/keys.js';
 import type { KV, PagedKV } from './kv/kv.js';
 import type { LeaseClient, Leases } from './lease/leases.js';
@@ -67,7 +68,7 @@ export interface GuardedKeyspace {
   readonly prefix: Uint8Array;
   readonly settings: RpcSettings;
   readonly maxTxnOps: number;
-  readonly closers: Set<() => Promise<void>>;
+  readonly closers: Closers;
   readonly guardPrefix: Uint8Array;
 }
 
@@ -96,16 +97,13 @@ export interface KeyspaceCore extends GuardedKeyspace {
   readonly retrying?: ((keyspace: GuardedKeyspace) => Transport) | undefined;
 }
 
-/** A function that runs before a keyspace closes, for example to revoke the lease of a session. */
-export type Closer = () => Promise<void>;
-
 /** A client or a namespace, with the members that only this package uses. A test double does not have these members. */
 export interface KeyspaceClient extends CoreKeyspace, PagedKV {
   readonly leaseClient: LeaseClient;
   readonly core: KeyspaceCore;
   readonly rpc: Rpc;
   readonly watches: Watches;
-  /** Registers `closer` to run before the keyspace or its client closes. Returns a function that removes `closer`. */
+  /** Registers `closer` to run when the keyspace or its client closes. Returns a function that removes `closer`. */
   beforeClose(closer: Closer): () => void;
 }
 

@@ -40,6 +40,7 @@ import {
   type TransportFactory,
   type TransportOptions,
 } from '../wire/index.js';
+import { Closers } from './closers.js';
 import type { KeyspaceCore } from './keyspace.js';
 import { checkKey, GUARD_PREFIX } from './kv/keys.js';
 
@@ -259,7 +260,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
     prefix: NO_BYTES,
     maxTxnOps,
     maxReceiveBytes: transportOptions.maxReceiveBytes,
-    closers: new Set(),
+    closers: new Closers(),
     guardPrefix: checkKey(options.guardPrefix ?? GUARD_PREFIX, 'guardPrefix').slice(),
     guarding: transportOf.guarding as KeyspaceCore['guarding'],
   };

@@ -247,9 +247,12 @@ export class Held implements AsyncDisposable {
     if (!released) throw timedOut('release', timeoutMs, 'unknown');
   }
 
-  /** @internal Ends the hold like `release`, but keeps the key, which the caller deletes in a separate transaction. */
+  /**
+   * @internal Ends the hold like `release`, but keeps the key, which the caller deletes in a separate transaction. The
+   * caller must then call `vacate` of the session.
+   */
   endKeepingKey(): void {
-    void this.#end(lockReleased, async () => this.session.vacate(this));
+    void this.#end(lockReleased, async () => {});
   }
 
   /** Same as `release`. */

@@ -1,8 +1,10 @@
 import {
+  CheckedSignal,
   checkBoolean,
   checkCan,
   checkedSignalOf,
   checkOptions,
+  clientClosed,
   compareBytes,
   EtcdError,
   INSPECT,
@@ -24,6 +26,7 @@ import {
 } from '../client/index.js';
 import { type CallOptions, TIME_LIMITS } from '../rpc/index.js';
 import { Guards } from './guards.js';
+import { holdersOf, type LeaseHolders } from './lease-holders.js';
 import { LocalQueue } from './local-queue.js';
 import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
 
@@ -77,25 +80,34 @@ export class Session implements AsyncDisposable {
   readonly #localQueues = new Map<string, LocalQueue>();
   /** @internal The guards (see `Guards`) of the writes that put keys with the session's lease. */
   readonly guards: Guards;
-  /** The locks of the session whose holders have not called `release` yet. */
-  readonly #held = new Set<object>();
-  /** Ends the wait until `#held` is empty. */
-  #onVacant: (() => void) | undefined;
-  /** How long the lease certainly lived, in milliseconds, when the session ended. Undefined before. */
-  #leftMs: number | undefined;
+  readonly #holders: LeaseHolders;
+  /** Created when something first reads `signal`. */
+  #signal: CheckedSignal | undefined;
+  /** Why the session counts as ended although the client still renews its lease, because the client closes. */
+  #closing: EtcdError | undefined;
+  #isEnding = false;
   readonly #offClose: () => void;
-  readonly #end = once(() => this.#revoke().finally(this.#offClose));
+  readonly #drain = once(() => this.#endWhenEmpty());
+  readonly #end = once((loseLease: () => void) => {
+    this.#isEnding = true;
+    this.#holders.delete(this);
+    return this.#revoke(loseLease).finally(this.#offClose);
+  });
 
   private constructor(client: KeyspaceClient, keepAlive: LeaseKeepAlive) {
     this.client = client;
     this.#keepAlive = keepAlive;
     this.guards = new Guards(client.rpc, keepAlive.id, client.core.guardPrefix);
-    this.#offClose = client.beforeClose(() => this.#drain());
-    // If the session is ending, keep the function that runs when the client closes, so that the client waits until the
-    // lease is revoked.
+    const [holders, leave] = holdersOf(client.core.closers, keepAlive.id);
+    this.#holders = holders;
     keepAlive.onLost(() => {
-      if (this.#leftMs === undefined) this.#offClose();
+      leave();
+      // If the session is ending, keep the function that runs when the client closes, so that the client waits until the
+      // lease is revoked.
+      if (!this.#isEnding) this.#offClose();
+      this.#signal?.abort(this.#closing ?? keepAlive.lostBy);
     });
+    this.#offClose = client.beforeClose(() => this.#drain());
   }
 
   /**
@@ -107,6 +119,7 @@ export class Session implements AsyncDisposable {
   static async open(keyspace: CoreKeyspace, options: SessionOptions = {}): Promise<Session> {
     const client = keyspaceClientOf(keyspace);
     checkOptions(options, SESSION_OPTIONS, 'Session.open');
+    if (client.core.settings.isClosing?.()) throw clientClosed('not-sent');
     const { ttl, allowLongTtl = false, lease, ...callOptions } = options;
     if (lease !== undefined) {
       if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'only one of the two');
@@ -141,7 +154,12 @@ export class Session implements AsyncDisposable {
    * the result is right even after the event loop was blocked.
    */
   get signal(): AbortSignal {
-    return this.#keepAlive.signal;
+    if (this.#signal === undefined) {
+      this.#signal = new CheckedSignal(() => this.#closing ?? this.#keepAlive.lostBy);
+      // Aborts the signal if the session has ended.
+      void this.#signal.aborted;
+    }
+    return this.#signal.signal;
   }
 
   /**
@@ -161,7 +179,7 @@ export class Session implements AsyncDisposable {
    * deadline, as for `signal`.
    */
   valid(): boolean {
-    return this.#keepAlive.valid();
+    return this.#closing === undefined && this.#keepAlive.valid();
   }
 
   /** @internal The TTL of the lease in milliseconds. */
@@ -171,7 +189,7 @@ export class Session implements AsyncDisposable {
 
   /** @internal Returns the milliseconds for which the lease certainly stays alive, unless another client revokes it. */
   remainingMs(): number {
-    return this.#keepAlive.remainingMs();
+    return this.#closing === undefined ? this.#keepAlive.remainingMs() : 0;
   }
 
   /**
@@ -188,13 +206,17 @@ export class Session implements AsyncDisposable {
 
   /** @internal Keeps the lease while the client closes, until `vacate` is called with the same holder. */
   occupy(holder: object): void {
-    this.#held.add(holder);
+    this.#holders.add(holder);
   }
 
   /** @internal The holder no longer uses what it has held under the lease. */
   vacate(holder: object): void {
-    this.#held.delete(holder);
-    if (this.#held.size === 0) this.#onVacant?.();
+    this.#holders.delete(holder);
+  }
+
+  /** @internal Resolves when nothing is held under the lease. */
+  vacated(): Promise<void> {
+    return this.#holders.empty();
   }
 
   /**
@@ -203,6 +225,12 @@ export class Session implements AsyncDisposable {
    */
   leaveToOwner(): void {
     this.#offClose();
+    this.occupy(this);
+  }
+
+  /** @internal Aborts when the lease is lost, but unlike `signal` not while a closing client waits for its locks. */
+  get leaseSignal(): AbortSignal {
+    return this.#keepAlive.signal;
   }
 
   /** @internal Ends the session and returns true if `error` says that the lease does not exist. */
@@ -228,8 +256,7 @@ export class Session implements AsyncDisposable {
    * then. If `close` rejects, the lease expires after its TTL.
    */
   close(): Promise<void> {
-    this.#lose(() => void this.#keepAlive.close());
-    return this.#end();
+    return this.#end(() => void this.#keepAlive.close());
   }
 
   /** Same as `close`. */
@@ -237,24 +264,23 @@ export class Session implements AsyncDisposable {
     return this.close();
   }
 
-  /** Ends the session, and revokes the lease as soon as nothing is held under it. */
-  async #drain(): Promise<void> {
-    this.#lose(() => this.#keepAlive.lose(lostWithClient(this.leaseId)));
-    if (this.#held.size > 0)
-      await new Promise<void>((resolve) => {
-        this.#onVacant = resolve;
-      });
-    await this.#end();
+  /**
+   * Aborts `signal`, renews the lease until nothing is held under it, and then revokes it. If the client closes its
+   * connections before, the lease expires.
+   */
+  async #endWhenEmpty(): Promise<void> {
+    const closing = lostWithClient(this.leaseId);
+    this.#closing = closing;
+    this.#signal?.abort(closing);
+    const lost = new Promise<void>((resolve) => this.#keepAlive.onLost(resolve));
+    if (this.#keepAlive.lostBy === undefined) await Promise.race([this.vacated(), lost]);
+    await this.#end(() => this.#keepAlive.lose(closing));
   }
 
-  #lose(loseLease: () => void): void {
-    this.#leftMs ??= this.#keepAlive.remainingMs();
-    loseLease();
-  }
-
-  async #revoke(): Promise<void> {
+  async #revoke(loseLease: () => void): Promise<void> {
     const { client, leaseId } = this;
-    const lifetimeMs = this.#leftMs ?? 0;
+    const lifetimeMs = this.#keepAlive.remainingMs();
+    loseLease();
     if (lifetimeMs <= 0) return;
     const limits = { maxWaitMs: Math.min(lifetimeMs, CLOSE_TIMEOUT_MS) };
     const revoke = async ({ waiting }: WaitLimit): Promise<void> => {

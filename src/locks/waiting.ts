@@ -260,7 +260,7 @@ export async function untilAnswered<T>(
 ): Promise<T> {
   const { signal } = waiting;
   const trace = traceIn(waiting);
-  const options = internally({ signal }, { trace, retryWrites: false });
+  const options = internally({ signal }, { trace, retryWrites: false, goesOn: true });
   for (let attempt = 0; ; attempt += 1) {
     signal.throwIfAborted();
     try {

@@ -123,7 +123,7 @@ export async function sessionAfterSession<T>(
     const outcome = await useSession(session).finally(() => cleanedUp(session.close()));
     if (outcome !== AGAIN) return outcome;
     if (stop.aborted) return undefined;
-    revokeLost(session);
+    void session.vacated().then(() => revokeLost(session, stop));
     failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
     await pause(backoffMs(failures), stop);
   }
@@ -131,12 +131,11 @@ export async function sessionAfterSession<T>(
 
 /**
  * If the client could not renew the lease of the session in time, the lease may still live on the server. Revokes it in
- * the background as soon as a server answers, so that the next session need not wait until it expires.
+ * the background as soon as a server answers, but not after `stop` has aborted, so that the next session need not wait until it expires.
  */
-function revokeLost({ client, leaseId, signal }: Session): void {
+function revokeLost({ client, leaseId, signal }: Session, stop: AbortSignal): void {
   if (signal.reason?.reason !== 'LeaseUnreachable') return;
-  const { closed } = keyspaceClientOf(client).core.settings;
-  untilAnswered({ signal: closed }, (options) => client.lease.revoke(leaseId, options)).catch(() => {});
+  untilAnswered({ signal: stop }, (options) => client.lease.revoke(leaseId, options)).catch(() => {});
 }
 
 /** Opens a session. Resolves with undefined if `stop` aborts first. */

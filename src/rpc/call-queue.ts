@@ -147,11 +147,12 @@ export class CallQueue {
    * for any time.
    */
   async idle(): Promise<void> {
+    // A call may be in a layer around the channel, which waits for example for a token that is known already.
+    await pause(0);
     while (this.#open > 0) {
       await new Promise<void>((resolve) => {
         this.#onIdle = resolve;
       });
-      // A layer around the channel may continue its call, for example with a token that has arrived.
       await pause(0);
     }
   }

@@ -81,6 +81,8 @@ const INTERNAL = Symbol('internal');
 
 /** Properties of a call that only this package sets. */
 type InternalOptions = Partial<Pick<UnaryCall<unknown, unknown>, 'urgent' | 'observer' | 'retryWrites'>> & {
+  /** Whether the client makes the call also while it closes, because it belongs to a wait that ends by itself. */
+  readonly goesOn?: boolean | undefined;
   /** The deadline of the call, if its time limit has begun earlier, because several calls share it. */
   readonly deadline?: number | undefined;
   /** The trace of the wait that makes the call. */
@@ -92,6 +94,7 @@ export function internally(options: CallOptions, internal: InternalOptions): Cal
   // Name each property, because V8 needs more than a microsecond to spread all of them.
   const { signal, timeoutMs, endpoint, retryWrites, [INTERNAL]: before }: MarkedOptions = options;
   const added: Copy<InternalOptions> = {
+    goesOn: internal.goesOn ?? before?.goesOn,
     urgent: internal.urgent ?? before?.urgent,
     observer: internal.observer ?? before?.observer,
     retryWrites: internal.retryWrites ?? before?.retryWrites,
@@ -173,8 +176,7 @@ export class Rpc {
       [INTERNAL]: internal,
       retryWrites = internal?.retryWrites,
     }: MarkedOptions = options;
-    // Cleanup has internal options, because it repeats its calls until a server answers.
-    if (internal === undefined && this.settings.isClosing?.())
+    if (internal?.goesOn !== true && this.settings.isClosing?.())
       return Promise.reject(clientClosed('not-sent', method.path));
     if (retryWrites === true && this.settings.retryWrites === undefined)
       throw invalidInput('retryWrites', 'true', 'false; only the Client of etcdwire retries writes');

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { lead, Mutex, Session, withLock, withSessions } from '../../src/concurrency.js';
-import { Client, type CoreKeyspace } from '../../src/index.js';
+import { lead, Mutex, Session, tryWithLock, WorkQueue, withLock, withSessions } from '../../src/concurrency.js';
+import { methods } from '../../src/gen/methods.js';
+import { Client, type CoreKeyspace, type Interceptor } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
@@ -78,12 +79,10 @@ describe.each(Object.entries(HOLDING))('`close` while an action runs under the l
     }).catch((error) => error);
     await started.opened;
     await etcd.close({ drainMs: 50 });
-    const error = await errorOf(withLock(reader, name, () => {}, { maxWaitMs: 200 }));
-    expect(error.reason).toBe('LockTaken');
+    expect(await tryWithLock(reader, name, () => 'taken')).toBeUndefined();
     finish.open();
     await running;
-    const later = await errorOf(withLock(reader, name, () => {}, { maxWaitMs: 200 }));
-    expect(later.reason).toBe('LockTaken');
+    expect(await tryWithLock(reader, name, () => 'taken')).toBeUndefined();
   });
 });
 
@@ -121,6 +120,114 @@ describe('`close`', () => {
     await held.release();
     await etcd.close();
     expect((await reader.lease.timeToLive(session.leaseId)).grantedTtl).toBeUndefined();
+  });
+
+  test('renews the lease of a lock for as long as it waits for the release, also for longer than the TTL', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    let renewals = 0;
+    const counting: Interceptor = {
+      stream: (call, handler, next) =>
+        next(call, {
+          ...handler,
+          message: (message) => {
+            if (call.method.path === methods.lease.leaseKeepAlive.path) renewals += 1;
+            handler.message(message);
+          },
+          end: (error) => handler.end(error),
+        }),
+    };
+    const etcd = new Client({ endpoints: reader.endpoints, interceptors: [counting] });
+    const session = await Session.open(etcd, { ttl: 1 });
+    const held = await new Mutex(session, name).lock();
+    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    expect(held.signal.aborted).toBe(true);
+    const before = renewals;
+    // The lease is renewed three times in each second of its TTL.
+    await expect.poll(() => renewals - before, { timeout: 10_000 }).toBeGreaterThan(5);
+    expect(await tryWithLock(reader, name, () => 'taken')).toBeUndefined();
+    await held.release();
+    await closing;
+    await withLock(reader, name, () => {});
+  });
+
+  test('does not revoke the lease of a session while another session with this lease holds a lock', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    const root = await Session.open(etcd);
+    const inner = await Session.open(etcd.namespace(`${name}/`), { lease: root });
+    const held = await new Mutex(inner, 'lock').lock();
+    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    expect(await tryWithLock(reader.namespace(`${name}/`), 'lock', () => 'taken')).toBeUndefined();
+    await held.release();
+    await closing;
+    expect((await reader.lease.timeToLive(root.leaseId)).grantedTtl).toBeUndefined();
+  });
+
+  test('answers calls in flight that interceptors and the option auth delay by some microtasks', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const slow: Interceptor = {
+      unary: async (call, next) => {
+        await null;
+        return next(call);
+      },
+    };
+    const etcd = new Client({ endpoints: reader.endpoints, interceptors: [slow, slow] });
+    await etcd.get(name);
+    const puts = Array.from({ length: 10 }, (_, index) => etcd.put(`${name}/${index}`, ''));
+    await etcd.close();
+    expect((await Promise.allSettled(puts)).filter(({ status }) => status === 'rejected')).toEqual([]);
+  });
+
+  test('ends a `withLock` call whose session is granted while the client closes, and leaves no lease', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const granted: bigint[] = [];
+    const noting: Interceptor = {
+      unary: async (call, next) => {
+        const response = await next(call);
+        if (call.method.path === methods.lease.leaseGrant.path) granted.push((response as { readonly id: bigint }).id);
+        return response;
+      },
+    };
+    const etcd = new Client({ endpoints: reader.endpoints, interceptors: [noting] });
+    const waiting = errorOf(withLock(etcd, name, () => 'never'));
+    await etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    expect(await waiting).toMatchObject({ reason: 'ClientClosed' });
+    for (const id of granted) expect((await reader.lease.timeToLive(id)).grantedTtl).toBeUndefined();
+  });
+
+  test('refuses new sessions and `withLock` afterwards', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    await etcd.get(name);
+    const closing = etcd.close();
+    expect(await errorOf(Session.open(etcd))).toMatchObject({ reason: 'ClientClosed' });
+    expect(await errorOf(withLock(etcd, name, () => {}))).toMatchObject({ reason: 'ClientClosed' });
+    await closing;
+  });
+
+  test('resolves for a namespace and its client, in any order, when the lock is released', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    for (const order of ['client first', 'namespace first']) {
+      const etcd = new Client({ endpoints: reader.endpoints });
+      const inner = etcd.namespace(`${name}/`);
+      const held = await new Mutex(await Session.open(inner), 'lock').lock();
+      const both = order === 'client first' ? [etcd, inner] : [inner, etcd];
+      const closing = both.map((each) => each.close({ drainMs: Number.POSITIVE_INFINITY }));
+      await held.release();
+      await Promise.all(closing);
+    }
+  });
+
+  test('waits for a job of `WorkQueue.take` until the program has completed it', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    const queue = new WorkQueue(etcd, name);
+    await queue.enqueue('x');
+    const job = await queue.take(await Session.open(etcd));
+    const completing = job.complete();
+    await etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    await completing;
+    expect((await new WorkQueue(reader, name).counts()).running).toBe(0);
   });
 
   test('lets a lease expire under which a lock was not released', async () => {

@@ -266,8 +266,9 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
 
   /** Moves the parts to another stream. Each of them continues there from the revision in its cursor. */
   #moveTo(stream: WatchStream): void {
-    const from = this.#place.stream;
+    const { stream: from, stopTimer } = this.#place;
     if (from === stream) return;
+    stopTimer?.();
     this.#place = { stream };
     for (const part of this.#parts) {
       if (!from.remove(part)) continue;

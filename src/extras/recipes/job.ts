@@ -279,9 +279,17 @@ export class Job {
     await this.#settle([op.put(keys.ready(next), stateText(next))]);
   }
 
+  /** @internal Tells the session that the program no longer works on the job, which it has lost or settled. */
+  abandon(): void {
+    this.#parts.lifetime.vacate(this.held);
+  }
+
   /** Ends the claim together with the operations. `completes` says whether they delete the job. */
   #settle(ops: readonly Op[], completes = false): Promise<void> {
-    if (!this.isOwned) throw notOwned(this.held.lostBy(), 'rejected');
+    if (!this.isOwned) {
+      this.abandon();
+      throw notOwned(this.held.lostBy(), 'rejected');
+    }
     const settling = this.#trySettle(ops, completes);
     this.#settling = settling;
     return settling;
@@ -289,6 +297,7 @@ export class Job {
 
   async #trySettle(ops: readonly Op[], completes: boolean): Promise<void> {
     const { held, lifetime, keys, state, idLease } = this.#parts;
+    // While a closing client waits for the job, the call goes on until the lease ends.
     held.endKeepingKey();
     let end: Settlement;
     try {
@@ -300,11 +309,16 @@ export class Job {
             )
           : await this.#endClaim(ops, completes);
     } catch (error) {
-      if (lifetime.signal.aborted) throw notOwned(lifetime.signal.reason, this.#isUnknown ? 'unknown' : 'rejected');
-      this.#settling = undefined;
-      this.#wasRefused = true;
-      throw error;
+      const { aborted, reason } = lifetime.leaseSignal;
+      if (!aborted) {
+        this.#settling = undefined;
+        this.#wasRefused = true;
+        throw error;
+      }
+      this.abandon();
+      throw notOwned(reason, this.#isUnknown ? 'unknown' : 'rejected');
     }
+    this.abandon();
     if (end !== 'settled') throw notOwned(undefined, end);
   }
 
@@ -318,11 +332,12 @@ export class Job {
     if (succeeded) return 'settled';
     if (!this.#isUnknown) return 'rejected';
     // An answer was lost. Nothing else than an earlier attempt ends a claim while the lease of the session lives.
-    if (completes && (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) !== undefined)
+    const waiting = { signal: lifetime.leaseSignal };
+    if (completes && (await untilAnswered(waiting, (call) => client.get(keys.job, call))) !== undefined)
       return 'rejected';
     // If the lease had ended before, another worker may have settled the job.
     const { leaseId } = lifetime;
-    const { remainingTtl } = await untilAnswered(lifetime, (call) => client.lease.timeToLive(leaseId, call));
+    const { remainingTtl } = await untilAnswered(waiting, (call) => client.lease.timeToLive(leaseId, call));
     if (remainingTtl !== undefined) return 'settled';
     return 'unknown';
   }
@@ -332,7 +347,7 @@ export class Job {
     const { lifetime, stop } = this.#parts;
     const mayRepeat = (error: EtcdError): boolean =>
       isTransient(error) || (error.reason === 'NoSpace' && !stop?.aborted);
-    return untilAnswered(lifetime, call, onUnknown, mayRepeat);
+    return untilAnswered({ signal: lifetime.leaseSignal }, call, onUnknown, mayRepeat);
   }
 }
 

@@ -391,7 +391,7 @@ export class WorkQueue {
     } catch (error) {
       if (job.settling !== undefined) await job.settling.catch(() => {});
       // The handler has settled the job, or another worker returns the lost or released job to the queue.
-      if (!job.isOwned) return;
+      if (!job.isOwned) return job.abandon();
       if (stop.aborted) return await job.giveBack().catch(ignoreLoss);
       await onFailure(error, job);
       await job.retry({ error }).catch(ignoreLoss);

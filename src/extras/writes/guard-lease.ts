@@ -40,7 +40,7 @@ export class GuardLease {
     this.#settings = { ...settings, isClosing: undefined };
     this.#rpc = new Rpc(transport, this.#settings);
     // After the leases are revoked, no write with guards of these leases can be applied. So wait for the writes first.
-    closers.add(async () => {
+    closers.addLast(async () => {
       if (this.#open > 0)
         await new Promise<void>((resolve) => {
           this.#onIdle = resolve;

@@ -1,0 +1,45 @@
+/**
+ * What is held under one lease, by all sessions of a client that use the lease. A closing client revokes the lease only
+ * if nothing is held.
+ */
+export class LeaseHolders {
+  /** Locks whose holders have not called `release`, and sessions that belong to a function whose action runs. */
+  readonly #holders = new Set<object>();
+  #waiters: (() => void)[] = [];
+  /** Number of sessions that use the lease. */
+  sessions = 0;
+
+  add(holder: object): void {
+    this.#holders.add(holder);
+  }
+
+  delete(holder: object): void {
+    if (!this.#holders.delete(holder) || this.#holders.size > 0) return;
+    for (const resolve of this.#waiters.splice(0)) resolve();
+  }
+
+  /** Resolves when nothing is held. */
+  async empty(): Promise<void> {
+    if (this.#holders.size > 0)
+      await new Promise<void>((resolve) => {
+        this.#waiters.push(resolve);
+      });
+  }
+}
+
+/** The holders of each lease with a session, by an object that a client shares with its namespaces. */
+const clients = new WeakMap<object, Map<bigint, LeaseHolders>>();
+
+/** Returns the holders of a lease for a new session, and a function that the session calls when its lease has ended. */
+export function holdersOf(client: object, lease: bigint): readonly [LeaseHolders, () => void] {
+  const leases = clients.get(client) ?? new Map<bigint, LeaseHolders>();
+  clients.set(client, leases);
+  const holders = leases.get(lease) ?? new LeaseHolders();
+  leases.set(lease, holders);
+  holders.sessions += 1;
+  const leave = (): void => {
+    holders.sessions -= 1;
+    if (holders.sessions === 0 && leases.get(lease) === holders) leases.delete(lease);
+  };
+  return [holders, leave];
+}
