@@ -11,7 +11,7 @@ export const PROGRAM_PAGES = {
   'docs/watches.md': 5,
   'docs/leases.md': 7,
   'docs/coordination.md': 10,
-  'docs/connections.md': 11,
+  'docs/connections.md': 12,
   'docs/from-others.md': 2,
   'docs/locks.md': 1,
   'docs/recipes.md': 8,
