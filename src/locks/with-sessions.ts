@@ -83,12 +83,14 @@ export async function untilClosed<T>(
   signal: SignalOption,
   run: (stop: AbortSignal) => Promise<T>,
 ): Promise<T> {
+  const keyspace = keyspaceClientOf(client);
+  if (keyspace.core.settings.isClosing?.()) throw clientClosed('not-sent');
   const ending = new Ending(signal);
   let ended = (): void => {};
   const running = new Promise<void>((resolve) => {
     ended = resolve;
   });
-  const offClose = keyspaceClientOf(client).beforeClose(() => {
+  const offClose = keyspace.beforeClose(() => {
     ending.stop(clientClosed());
     return running;
   });

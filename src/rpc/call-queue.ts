@@ -7,7 +7,6 @@ import {
   type Expiring,
   monotonicMs,
   onAbort,
-  pause,
   timedOut,
   UniqueQueue,
 } from '../base/index.js';
@@ -42,6 +41,12 @@ export function classOf({ method, urgent }: UnaryCall<unknown, unknown>): CallCl
   if (urgent === true || URGENT.has(method.path)) return 'urgent';
   return PUT_THEN_WAIT.has(method.path) ? 'blocking' : 'normal';
 }
+
+/**
+ * How many turns of the microtask queue `idle` waits for calls that have not reached the channel yet, because a layer
+ * around it waits, for example for a token that is known already.
+ */
+const LAYER_TURNS = 50;
 
 interface Queue {
   readonly callClass: CallClass;
@@ -147,13 +152,12 @@ export class CallQueue {
    * for any time.
    */
   async idle(): Promise<void> {
-    // A call may be in a layer around the channel, which waits for example for a token that is known already.
-    await pause(0);
-    while (this.#open > 0) {
-      await new Promise<void>((resolve) => {
-        this.#onIdle = resolve;
-      });
-      await pause(0);
+    for (let turn = 0; turn < LAYER_TURNS || this.#open > 0; turn += 1) {
+      if (this.#open === 0) await undefined;
+      else
+        await new Promise<void>((resolve) => {
+          this.#onIdle = resolve;
+        });
     }
   }
 

@@ -25,7 +25,7 @@ test('`Client.close` runs a `beforeClose` callback that is added while the clien
     done.push('first');
   });
   await etcd.close();
-  expect(done).toEqual(['first', 'second']);
+  expect(done).toEqual(['second', 'first']);
 });
 
 test('a cached range sends no more calls after its first read has timed out', async () => {
