@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import protobuf from 'protobufjs';
 import { commentsModule, descendants, descriptorsModule } from './generate/descriptors.js';
@@ -358,38 +358,32 @@ export type MethodPath = {
 function methodsModule(service: protobuf.Service): string {
   const imports = new Map<string, Set<string>>();
   const rows = service.methodsArray.map(
-    (method) => `export const ${camelCase(method.name)} = /* @__PURE__ */ ${methodRow(service, method, imports)};`,
+    (method) => `export const ${camelCase(method.name)} = ${methodRow(service, method, imports)};`,
   );
-  // One import of a whole module is shorter than a list of its messages. Bundlers leave out the other messages.
-  const local = [...imports.keys()].map(
-    (from) => `import * as ${messagesOf(from)} from '../${from.replace('.proto', '.js')}';`,
+  const local = [...imports].map(
+    ([from, names]) => `import { ${[...names].sort().join(', ')} } from '../${from.replace('.proto', '.js')}';`,
   );
   return `${header('')}
 
-import { methodRow } from '../../wire/index.js';
+import type { Method } from '../../wire/index.js';
 ${local.join('\n')}
 
-${rows.join('\n')}
+${rows.join('\n\n')}
 `;
-}
-
-/** Returns the name of the module of `file` in the modules of methods. */
-function messagesOf(file: string): string {
-  return basename(file, '.proto');
 }
 
 function methodRow(service: protobuf.Service, method: protobuf.Method, imports: Map<string, Set<string>>): string {
   method.resolve();
-  const [request, response] = [method.resolvedRequestType, method.resolvedResponseType].map((type) => {
-    if (type === null) throw new Error(`${method.fullName}: unresolved types`);
-    const own = new Map<string, Set<string>>();
-    const name = reference(type, '', own);
-    const [from = ''] = own.keys();
-    imports.set(from, new Set());
-    return `${messagesOf(from)}.${name}`;
-  });
+  if (method.resolvedRequestType === null || method.resolvedResponseType === null)
+    throw new Error(`${method.fullName}: unresolved types`);
+  const request = reference(method.resolvedRequestType, '', imports);
+  const response = reference(method.resolvedResponseType, '', imports);
   const kind = method.requestStream ? 'bidi-streaming' : method.responseStream ? 'server-streaming' : 'unary';
   const repeatable = ['NO_SIDE_EFFECTS', 'IDEMPOTENT'].includes(method.options?.idempotency_level);
-  const path = `/${service.fullName.slice(1)}/${method.name}`;
-  return `methodRow('${kind}', '${path}', ${request}, ${response}${repeatable ? ", 'repeatable'" : ''})`;
+  return `{
+    path: '/${service.fullName.slice(1)}/${method.name}',
+    kind: '${kind}',
+    request: ${request},
+    response: ${response},
+${repeatable ? '    repeatable: true,\n' : ''}  } as const satisfies Method<${request}, ${response}, '${kind}'>`;
 }

@@ -60,7 +60,6 @@ export {
   fieldsFromTexts,
   type Method,
   type MethodKind,
-  methodRow,
   type ScalarType,
 } from './protobuf/schema.js';
 export { tableCodec } from './protobuf/table-codec.js';

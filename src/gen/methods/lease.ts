@@ -1,37 +1,52 @@
 // Written by scripts/generate.ts from proto/. Do not edit.
 
-import { methodRow } from '../../wire/index.js';
-import * as rpc from '../etcdserverpb/rpc.js';
+import type { Method } from '../../wire/index.js';
+import {
+  LeaseGrantRequest,
+  LeaseGrantResponse,
+  LeaseKeepAliveRequest,
+  LeaseKeepAliveResponse,
+  LeaseLeasesRequest,
+  LeaseLeasesResponse,
+  LeaseRevokeRequest,
+  LeaseRevokeResponse,
+  LeaseTimeToLiveRequest,
+  LeaseTimeToLiveResponse,
+} from '../etcdserverpb/rpc.js';
 
-export const leaseGrant = /* @__PURE__ */ methodRow(
-  'unary',
-  '/etcdserverpb.Lease/LeaseGrant',
-  rpc.LeaseGrantRequest,
-  rpc.LeaseGrantResponse,
-);
-export const leaseRevoke = /* @__PURE__ */ methodRow(
-  'unary',
-  '/etcdserverpb.Lease/LeaseRevoke',
-  rpc.LeaseRevokeRequest,
-  rpc.LeaseRevokeResponse,
-);
-export const leaseKeepAlive = /* @__PURE__ */ methodRow(
-  'bidi-streaming',
-  '/etcdserverpb.Lease/LeaseKeepAlive',
-  rpc.LeaseKeepAliveRequest,
-  rpc.LeaseKeepAliveResponse,
-);
-export const leaseTimeToLive = /* @__PURE__ */ methodRow(
-  'unary',
-  '/etcdserverpb.Lease/LeaseTimeToLive',
-  rpc.LeaseTimeToLiveRequest,
-  rpc.LeaseTimeToLiveResponse,
-  'repeatable',
-);
-export const leaseLeases = /* @__PURE__ */ methodRow(
-  'unary',
-  '/etcdserverpb.Lease/LeaseLeases',
-  rpc.LeaseLeasesRequest,
-  rpc.LeaseLeasesResponse,
-  'repeatable',
-);
+export const leaseGrant = {
+  path: '/etcdserverpb.Lease/LeaseGrant',
+  kind: 'unary',
+  request: LeaseGrantRequest,
+  response: LeaseGrantResponse,
+} as const satisfies Method<LeaseGrantRequest, LeaseGrantResponse, 'unary'>;
+
+export const leaseRevoke = {
+  path: '/etcdserverpb.Lease/LeaseRevoke',
+  kind: 'unary',
+  request: LeaseRevokeRequest,
+  response: LeaseRevokeResponse,
+} as const satisfies Method<LeaseRevokeRequest, LeaseRevokeResponse, 'unary'>;
+
+export const leaseKeepAlive = {
+  path: '/etcdserverpb.Lease/LeaseKeepAlive',
+  kind: 'bidi-streaming',
+  request: LeaseKeepAliveRequest,
+  response: LeaseKeepAliveResponse,
+} as const satisfies Method<LeaseKeepAliveRequest, LeaseKeepAliveResponse, 'bidi-streaming'>;
+
+export const leaseTimeToLive = {
+  path: '/etcdserverpb.Lease/LeaseTimeToLive',
+  kind: 'unary',
+  request: LeaseTimeToLiveRequest,
+  response: LeaseTimeToLiveResponse,
+  repeatable: true,
+} as const satisfies Method<LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, 'unary'>;
+
+export const leaseLeases = {
+  path: '/etcdserverpb.Lease/LeaseLeases',
+  kind: 'unary',
+  request: LeaseLeasesRequest,
+  response: LeaseLeasesResponse,
+  repeatable: true,
+} as const satisfies Method<LeaseLeasesRequest, LeaseLeasesResponse, 'unary'>;

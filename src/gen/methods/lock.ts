@@ -1,12 +1,18 @@
 // Written by scripts/generate.ts from proto/. Do not edit.
 
-import { methodRow } from '../../wire/index.js';
-import * as v3lock from '../v3lockpb/v3lock.js';
+import type { Method } from '../../wire/index.js';
+import { LockRequest, LockResponse, UnlockRequest, UnlockResponse } from '../v3lockpb/v3lock.js';
 
-export const lock = /* @__PURE__ */ methodRow('unary', '/v3lockpb.Lock/Lock', v3lock.LockRequest, v3lock.LockResponse);
-export const unlock = /* @__PURE__ */ methodRow(
-  'unary',
-  '/v3lockpb.Lock/Unlock',
-  v3lock.UnlockRequest,
-  v3lock.UnlockResponse,
-);
+export const lock = {
+  path: '/v3lockpb.Lock/Lock',
+  kind: 'unary',
+  request: LockRequest,
+  response: LockResponse,
+} as const satisfies Method<LockRequest, LockResponse, 'unary'>;
+
+export const unlock = {
+  path: '/v3lockpb.Lock/Unlock',
+  kind: 'unary',
+  request: UnlockRequest,
+  response: UnlockResponse,
+} as const satisfies Method<UnlockRequest, UnlockResponse, 'unary'>;

@@ -1,11 +1,11 @@
 // Written by scripts/generate.ts from proto/. Do not edit.
 
-import { methodRow } from '../../wire/index.js';
-import * as rpc from '../etcdserverpb/rpc.js';
+import type { Method } from '../../wire/index.js';
+import { WatchRequest, WatchResponse } from '../etcdserverpb/rpc.js';
 
-export const watch = /* @__PURE__ */ methodRow(
-  'bidi-streaming',
-  '/etcdserverpb.Watch/Watch',
-  rpc.WatchRequest,
-  rpc.WatchResponse,
-);
+export const watch = {
+  path: '/etcdserverpb.Watch/Watch',
+  kind: 'bidi-streaming',
+  request: WatchRequest,
+  response: WatchResponse,
+} as const satisfies Method<WatchRequest, WatchResponse, 'bidi-streaming'>;

@@ -14,17 +14,6 @@ export interface Method<Request, Response, Kind extends MethodKind = MethodKind>
   readonly repeatable?: boolean | undefined;
 }
 
-/** Returns the row of an RPC. Its type contains the path, so that a typing error in a path does not compile. */
-export function methodRow<const Path extends `/${string}/${string}`, Request, Response, Kind extends MethodKind>(
-  kind: Kind,
-  path: Path,
-  request: Codec<Request>,
-  response: Codec<Response>,
-  repeatable?: 'repeatable',
-): Method<Request, Response, Kind> & { readonly path: Path } {
-  return { path, kind, request, response, repeatable: repeatable !== undefined };
-}
-
 /** The scalar types of protobuf that etcd's messages use. */
 export type ScalarType = 'bool' | 'bytes' | 'int64' | 'string' | 'uint32' | 'uint64';
 
