@@ -25,7 +25,7 @@ export class SharedLease {
   /** The TTL in seconds: the requested TTL, and after the server's answer the granted TTL. */
   ttl: number;
   /** A time before the client sent the request for the lease. */
-  readonly asked = new Moment();
+  readonly asked: Moment = new Moment();
   /** The time on the monotonic clock, in milliseconds, when the client received the lease. Infinity until then. */
   answeredMs = Number.POSITIVE_INFINITY;
   /** The number of writes to which the pool has given this lease. */
