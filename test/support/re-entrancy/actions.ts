@@ -48,7 +48,8 @@ const ENDING: Readonly<Record<string, Action>> = {
   'Leases.revoke': ({ etcd, session }) => session && etcd.lease.revoke(session.leaseId),
   'iterator.return': ({ items }) => items?.return?.(),
   'AbortController.abort': ({ stop }) => stop.abort(),
-  'Client.close': ({ etcd }) => etcd.close(),
+  // Not awaited, because `close` waits for the call or the action in which it was called.
+  'Client.close': ({ etcd }) => void etcd.close({ drainMs: 50 }),
 };
 
 export const ACTIONS: readonly { readonly name: string; readonly isHarmless: boolean; readonly action: Action }[] = [

@@ -103,10 +103,10 @@ export class World {
     // All watches of a client share one stream, and so do its keepalives.
     const open = [...this.#breaks.values()];
     if (new Set(open).size < open.length) problems.push(`the client has lost a stream: ${open}`);
-    const closed = await ended(this.etcd.close());
+    const closed = await ended(this.etcd.close({ drainMs: 20 }));
     if (closed.outcome !== 'resolved') problems.push(`close: ${closed.outcome}`);
     if (this.#breaks.size > 0) problems.push('a closed client has an open stream');
-    await this.other.close();
+    await this.other.close({ drainMs: 20 });
     return problems;
   }
 
