@@ -113,7 +113,11 @@ export class Held implements AsyncDisposable {
     this.session = session;
     this.#leaveLocalQueue = leaveLocalQueue;
     session.occupy(this);
-    const sessionLost = (): void => void this.#end(() => session.signal.reason);
+    const sessionLost = (): void =>
+      void this.#end(
+        () => session.signal.reason,
+        () => this.#deleteOnRelease(),
+      );
     this.#offSessionLost = onAbort(session.signal, sessionLost);
     this.#stopWatching = watchOwnKey(
       session.client,
@@ -266,9 +270,22 @@ export class Held implements AsyncDisposable {
     return signal.aborted ? signal.reason : undefined;
   }
 
+  /** While a closing client renews the lease, the key stays until the holder calls `release`. */
+  async #deleteOnRelease(): Promise<void> {
+    const earlier = this.#onRelease;
+    const released = new Promise<void>((resolve) => {
+      this.#onRelease = () => {
+        earlier();
+        resolve();
+      };
+    });
+    await orAborted(released, this.session.leaseSignal).catch(() => {});
+    await this.#deleteKey();
+  }
+
   async #deleteKey(): Promise<void> {
     try {
-      await leaveQueue(this.session.client, this.key, this.token, this.session);
+      await leaveQueue(this.session.client, this.key, this.token, { signal: this.session.leaseSignal });
       this.session.vacate(this);
     } catch {
       // The session has ended or the client was closed, so etcd deletes the key with the lease. If the client closes, the
