@@ -91,7 +91,10 @@ export class SharedLease {
   async #granted(client: CoreKeyspace): Promise<bigint> {
     const limits = { signal: this.#stop.signal, timeoutMs: Number.POSITIVE_INFINITY };
     try {
-      const { id, ttl } = await client.lease.grant({ ttl: this.ttl, ...internally(limits, { trace: this.#trace }) });
+      const { id, ttl } = await client.lease.grant({
+        ttl: this.ttl,
+        ...internally(limits, { trace: this.#trace, goesOn: true }),
+      });
       [this.id, this.ttl, this.answeredMs] = [id, ttl, monotonicMs()];
       return id;
     } catch (error) {
