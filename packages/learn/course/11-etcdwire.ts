@@ -16,7 +16,10 @@ export async function lock(address: string, name: string, ttl = 10) {
         throw error;
       }
     };
-    const unlock = () => client.close(); // This ends the session, which revokes the lease.
+    const unlock = async () => {
+      await held.release();
+      await client.close(); // This ends the session, which revokes the lease.
+    };
     return { token: held.token, signal: held.signal, isHeld: () => held.valid(), put, unlock };
   } catch (error) {
     await client.close();

@@ -16,7 +16,7 @@ export async function lockWithin(address: string, name: string, ms: number) {
   const etcd = clientOf(address);
   try {
     const held = await new Mutex(await Session.open(etcd), name).lock({ maxWaitMs: ms });
-    return { token: held.token, unlock: () => etcd.close() };
+    return { token: held.token, unlock: () => held.release().then(() => etcd.close()) };
   } catch (error) {
     await etcd.close();
     if (error instanceof EtcdError && error.reason === 'LockTaken') return undefined;
