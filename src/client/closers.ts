@@ -8,6 +8,11 @@ export class Closers {
   readonly #running = new Set<Promise<unknown>>();
   #isClosing = false;
 
+  /** Whether `close` was called. */
+  get isClosing(): boolean {
+    return this.#isClosing;
+  }
+
   /**
    * Adds a closer, which runs at once if `close` was called before. It may run several times, if a namespace closes
    * before its client. Returns a function that removes it.

@@ -275,20 +275,19 @@ export class CoreClient implements CoreKeyspace {
   }
 
   async #end(drainMs: number): Promise<void> {
-    const { closers, renewals, watchStream, channel, beginClosing, abortClosed, transport } = this.core;
+    const { closers, renewals, watchStream, channel, abortClosed, transport } = this.core;
     if (this.#isNamespace) {
       const done = this.#closers.close();
       this.watches.close();
       await settledWithin(drainMs, done);
       return this.leaseClient.close();
     }
-    beginClosing();
     const done = closers.close();
     watchStream?.close();
     // What the closers wait for may make further calls.
     await settledWithin(
       drainMs,
-      Promise.all([done, channel.idle()]).then(() => channel.idle()),
+      done.then(() => channel.idle()),
     );
     renewals?.close();
     abortClosed();

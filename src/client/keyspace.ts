@@ -75,8 +75,6 @@ export interface GuardedKeyspace {
 /** The parts of a client. A namespace of the client shares every field except `transport` and `prefix`. */
 export interface KeyspaceCore extends GuardedKeyspace {
   readonly channel: Channel;
-  /** Makes `settings.isClosing` return true. */
-  readonly beginClosing: () => void;
   /** Aborts `settings.closed`. */
   readonly abortClosed: () => void;
   /** Returns the endpoints of the options, or the endpoints of the latest call of `setEndpoints`. */

@@ -230,7 +230,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
   if (credentials !== undefined) transport = new AuthenticatedTransport(transport, credentials);
 
   const closed = new AbortController();
-  let isClosing = false;
+  const closers = new Closers();
   return {
     channel,
     transport,
@@ -239,14 +239,11 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
       renewsTokens: credentials !== undefined && !('token' in credentials),
       rotatesSecrets: typeof auth === 'function',
       closed: closed.signal,
-      isClosing: () => isClosing,
+      isClosing: () => closers.isClosing,
       events,
       callSites,
       cluster: channel.cluster,
       maxStreams: () => channel.maxStreams,
-    },
-    beginClosing: () => {
-      isClosing = true;
     },
     abortClosed: () => closed.abort(),
     configured: () => endpoints,
@@ -260,7 +257,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
     prefix: NO_BYTES,
     maxTxnOps,
     maxReceiveBytes: transportOptions.maxReceiveBytes,
-    closers: new Closers(),
+    closers,
     guardPrefix: checkKey(options.guardPrefix ?? GUARD_PREFIX, 'guardPrefix').slice(),
     guarding: transportOf.guarding as KeyspaceCore['guarding'],
   };
