@@ -86,7 +86,7 @@ function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown
 /**
  * Refuses a transaction that would end every member: see `checkFatal`.
  *
- * @throws EtcdError with reason `InvalidInput` for such a transaction, and for one whose lists of operations are malformed.
+ * @throws EtcdError with reason `InvalidInput` for such a transaction, and for one with malformed lists of operations.
  */
 function checkTxn(message: Init<TxnRequest> | undefined): void {
   try {

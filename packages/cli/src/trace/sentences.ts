@@ -24,7 +24,7 @@ export interface Queue {
   isPrefix(key: string): boolean;
 }
 
-/** The queue if there is none. */
+/** A queue without keys, for messages that belong to no lock. */
 export const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
 
 /**
