@@ -53,7 +53,7 @@ export function hold<T extends Held, Own extends HeldKey>(
   const held = new type(session, name, own, leaveLocalQueue);
   const lost = held.lostBy();
   if (lost === undefined) return held;
-  session.vacate(held);
+  session.holders.delete(held);
   throw lost;
 }
 
@@ -85,7 +85,7 @@ export class Held implements AsyncDisposable {
   readonly #leaveLocalQueue: () => void;
   readonly #stopWatching: () => void;
   readonly #offSessionLost: () => void;
-  /** Tells `limit` that the holder has called `release`. */
+  /** Resolves the promises of `#untilReleased`. */
   #onRelease: () => void = () => {};
   /**
    * Ends the hold: aborts `signal`, deletes the queue key, and then lets the next locker of the session use the key.
@@ -112,7 +112,7 @@ export class Held implements AsyncDisposable {
     this.token = own.createRevision;
     this.session = session;
     this.#leaveLocalQueue = leaveLocalQueue;
-    session.occupy(this);
+    session.holders.add(this);
     const sessionLost = (): void =>
       void this.#end(
         () => session.signal.reason,
@@ -191,9 +191,7 @@ export class Held implements AsyncDisposable {
    */
   limit(maxHoldMs: number | undefined): this {
     if (maxHoldMs === undefined) return this;
-    const released = new Promise<void>((resolve) => {
-      this.#onRelease = resolve;
-    });
+    const released = this.#untilReleased();
     const deleteLater = async (): Promise<void> => {
       await settledWithin(
         this.session.ttlMs,
@@ -245,7 +243,7 @@ export class Held implements AsyncDisposable {
     const { timeoutMs = RELEASE_TIMEOUT_MS } = options;
     checkTimeout(timeoutMs, 'timeoutMs');
     const deleted = this.#end(lockReleased);
-    void deleted.then(() => this.session.vacate(this));
+    void deleted.then(() => this.session.holders.delete(this));
     this.#onRelease();
     const released = await settledWithin(timeoutMs, deleted);
     if (!released) throw timedOut('release', timeoutMs, 'unknown');
@@ -253,7 +251,7 @@ export class Held implements AsyncDisposable {
 
   /**
    * @internal Ends the hold like `release`, but keeps the key, which the caller deletes in a separate transaction. The
-   * caller must then call `vacate` of the session.
+   * caller must then remove this object from the `holders` of the session.
    */
   endKeepingKey(): void {
     void this.#end(lockReleased, async () => {});
@@ -270,23 +268,27 @@ export class Held implements AsyncDisposable {
     return signal.aborted ? signal.reason : undefined;
   }
 
-  /** While a closing client renews the lease, the key stays until the holder calls `release`. */
-  async #deleteOnRelease(): Promise<void> {
+  /** Resolves when the holder calls `release`. */
+  #untilReleased(): Promise<void> {
     const earlier = this.#onRelease;
-    const released = new Promise<void>((resolve) => {
+    return new Promise((resolve) => {
       this.#onRelease = () => {
         earlier();
         resolve();
       };
     });
-    await orAborted(released, this.session.leaseSignal).catch(() => {});
+  }
+
+  /** While a closing client renews the lease, the key stays until the holder calls `release`. */
+  async #deleteOnRelease(): Promise<void> {
+    await orAborted(this.#untilReleased(), this.session.leaseSignal).catch(() => {});
     await this.#deleteKey();
   }
 
   async #deleteKey(): Promise<void> {
     try {
       await leaveQueue(this.session.client, this.key, this.token, { signal: this.session.leaseSignal });
-      this.session.vacate(this);
+      this.session.holders.delete(this);
     } catch {
       // The session has ended or the client was closed, so etcd deletes the key with the lease. If the client closes, the
       // session keeps the lease until the holder calls `release`, because the holder may still use the lock.

@@ -1,9 +1,9 @@
 /**
- * What is held under one lease, by all sessions of a client that use the lease. A closing client revokes the lease only
- * if nothing is held.
+ * What is held under one lease, by all sessions of a client that use the lease, or what runs with the guards of one
+ * lease. A closing client revokes the lease only if nothing is held.
  */
 export class LeaseHolders {
-  /** Locks whose holders have not called `release`, and sessions that belong to a function whose action runs. */
+  /** Locks whose holders have not called `release`, sessions of a function whose action runs, and writes that run. */
   readonly #holders = new Set<object>();
   #waiters: (() => void)[] = [];
   /** Number of sessions that use the lease. */

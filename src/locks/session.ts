@@ -80,7 +80,8 @@ export class Session implements AsyncDisposable {
   readonly #localQueues = new Map<string, LocalQueue>();
   /** @internal The guards (see `Guards`) of the writes that put keys with the session's lease. */
   readonly guards: Guards;
-  readonly #holders: LeaseHolders;
+  /** @internal What is held under the session's lease. A closing client keeps the lease until nothing is held. */
+  readonly holders: LeaseHolders;
   /** Created when something first reads `signal`. */
   #signal: CheckedSignal | undefined;
   /** Why the session counts as ended although the client still renews its lease, because the client closes. */
@@ -90,7 +91,7 @@ export class Session implements AsyncDisposable {
   readonly #drain = once(() => this.#endWhenEmpty());
   readonly #end = once((loseLease: () => void) => {
     this.#isEnding = true;
-    this.#holders.delete(this);
+    this.holders.delete(this);
     return this.#revoke(loseLease).finally(this.#offClose);
   });
 
@@ -99,7 +100,7 @@ export class Session implements AsyncDisposable {
     this.#keepAlive = keepAlive;
     this.guards = new Guards(client.rpc, keepAlive.id, client.core.guardPrefix);
     const [holders, leave] = holdersOf(client.core.closers, keepAlive.id);
-    this.#holders = holders;
+    this.holders = holders;
     keepAlive.onLost(() => {
       leave();
       // If the session is ending, keep the function that runs when the client closes, so that the client waits until the
@@ -204,28 +205,13 @@ export class Session implements AsyncDisposable {
     return queue;
   }
 
-  /** @internal Keeps the lease while the client closes, until `vacate` is called with the same holder. */
-  occupy(holder: object): void {
-    this.#holders.add(holder);
-  }
-
-  /** @internal The holder no longer uses what it has held under the lease. */
-  vacate(holder: object): void {
-    this.#holders.delete(holder);
-  }
-
-  /** @internal Resolves when nothing is held under the lease. */
-  vacated(): Promise<void> {
-    return this.#holders.empty();
-  }
-
   /**
    * @internal The session ignores that the client closes. A function that runs an action with this session ends the
    * action then, and closes the session itself.
    */
   leaveToOwner(): void {
     this.#offClose();
-    this.occupy(this);
+    this.holders.add(this);
   }
 
   /** @internal Aborts when the lease is lost, but unlike `signal` not while a closing client waits for its locks. */
@@ -273,7 +259,7 @@ export class Session implements AsyncDisposable {
     this.#closing = closing;
     this.#signal?.abort(closing);
     const lost = new Promise<void>((resolve) => this.#keepAlive.onLost(resolve));
-    if (this.#keepAlive.lostBy === undefined) await Promise.race([this.vacated(), lost]);
+    if (this.#keepAlive.lostBy === undefined) await Promise.race([this.holders.empty(), lost]);
     await this.#end(() => this.#keepAlive.lose(closing));
   }
 

@@ -125,15 +125,16 @@ export async function sessionAfterSession<T>(
     const outcome = await useSession(session).finally(() => cleanedUp(session.close()));
     if (outcome !== AGAIN) return outcome;
     if (stop.aborted) return undefined;
-    void session.vacated().then(() => revokeLost(session, stop));
+    void session.holders.empty().then(() => revokeLost(session, stop));
     failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
     await pause(backoffMs(failures), stop);
   }
 }
 
 /**
- * If the client could not renew the lease of the session in time, the lease may still live on the server. Revokes it in
- * the background as soon as a server answers, but not after `stop` has aborted, so that the next session need not wait until it expires.
+ * Revokes the lease of a session whose client could not renew the lease in time. The lease may still live on the
+ * server, and the next session would wait until it expires. The revocation runs in the background until a server
+ * answers or `stop` aborts.
  */
 function revokeLost({ client, leaseId, signal }: Session, stop: AbortSignal): void {
   if (signal.reason?.reason !== 'LeaseUnreachable') return;

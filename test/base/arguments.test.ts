@@ -50,7 +50,6 @@ const INTERNAL = new Set([
   'SelfHealingSession.unregisterOwn',
   'StmTransaction.commit',
   ...['CoreClient.beforeClose', 'CoreClient.scanPages', 'Held.limit', 'Session.localQueue'],
-  ...['Session.occupy', 'Session.vacate'],
   ...[
     'Session.losesWith',
     'Leases.withDefaultTimeout',

@@ -281,7 +281,7 @@ export class Job {
 
   /** @internal Tells the session that the program no longer works on the job, which it has lost or settled. */
   abandon(): void {
-    this.#parts.lifetime.vacate(this.held);
+    this.#parts.lifetime.holders.delete(this.held);
   }
 
   /** Ends the claim together with the operations. `completes` says whether they delete the job. */

@@ -1,7 +1,7 @@
 import { backoffMs, clientClosed, idOf, pause } from '../../base/index.js';
 import { type GuardedKeyspace, Moment, REPEATABLE_GRANT } from '../../client/index.js';
 import * as leaseMethods from '../../gen/methods/lease.js';
-import { type GuardedWrite, Guards } from '../../locks/index.js';
+import { type GuardedWrite, Guards, LeaseHolders } from '../../locks/index.js';
 import { Rpc, type RpcSettings } from '../../rpc/index.js';
 
 /** TTL in seconds of the lease of a client's guards. */
@@ -30,10 +30,8 @@ export class GuardLease {
   readonly #unsettled: Unsettled[] = [];
   /** The settings of the client, whose calls go on while the client closes. */
   readonly #settings: RpcSettings;
-  /** Number of writes that have not ended. */
-  #open = 0;
-  /** Ends the wait until no write is open. */
-  #onIdle: (() => void) | undefined;
+  /** The writes that have not ended. */
+  readonly #writes = new LeaseHolders();
   #closing = false;
 
   constructor({ transport, settings, closers }: GuardedKeyspace) {
@@ -41,10 +39,7 @@ export class GuardLease {
     this.#rpc = new Rpc(transport, this.#settings);
     // After the leases are revoked, no write with guards of these leases can be applied. So wait for the writes first.
     closers.addLast(async () => {
-      if (this.#open > 0)
-        await new Promise<void>((resolve) => {
-          this.#onIdle = resolve;
-        });
+      await this.#writes.empty();
       this.#closing = true;
       await Promise.all([this.#revoke(this.#current?.id), this.#revoke(this.#former)]);
     });
@@ -52,12 +47,12 @@ export class GuardLease {
 
   /** Runs a write. While it runs, a closing client does not revoke the leases of its guards. */
   async run<T>(write: () => Promise<T>): Promise<T> {
-    this.#open += 1;
+    const holder = {};
+    this.#writes.add(holder);
     try {
       return await write();
     } finally {
-      this.#open -= 1;
-      if (this.#open === 0) this.#onIdle?.();
+      this.#writes.delete(holder);
     }
   }
 
