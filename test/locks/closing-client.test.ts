@@ -4,6 +4,7 @@ import { methods } from '../../src/gen/methods.js';
 import { Client, type CoreKeyspace, type Interceptor } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { aborted, gate } from '../support/signals.js';
 
 /** Functions that hold the lock `name` while an action runs. */
 const HOLDING = {
@@ -22,22 +23,6 @@ const HOLDING = {
     await action(held.signal).finally(() => held.release());
   },
 } as const;
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve());
-  });
-}
-
-/** A promise, and the function that resolves it. */
-function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
-  let open = (): void => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { opened, open };
-}
 
 describe.each(Object.entries(HOLDING))('`close` while an action runs under the lock of %s (S46)', (_, holding) => {
   test.each(['client', 'namespace'])(

@@ -1,20 +1,13 @@
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { inspectLock, lead, observe, type Term } from '../../src/concurrency.js';
+import { inspectLock, lead, observe } from '../../src/concurrency.js';
 import { type KeepAlive, prefix } from '../../src/index.js';
 import { type Child, startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
+import { aborted } from '../support/signals.js';
 
 const PROGRAM = new URL('../support/leading-program.ts', import.meta.url);
-
-/** Waits until the signal of a term aborts. */
-function aborted({ signal }: Term): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve());
-  });
-}
 
 describe('`lead`', () => {
   test('runs the action while it leads, resigns when the action returns, and resolves with the result', async () => {
@@ -63,7 +56,7 @@ describe('`lead`', () => {
           const { holder } = await inspectLock(etcd, name);
           if (what === 'lease') await etcd.lease.revoke(holder?.leaseId ?? 0n);
           else await etcd.delete(term.held.key);
-          await aborted(term);
+          await aborted(term.signal);
           await etcd.get(name);
         }
         running -= 1;
@@ -90,7 +83,7 @@ describe('`lead`', () => {
       'first',
       (term) => {
         isLeading();
-        return aborted(term).then(() => 'ignored');
+        return aborted(term.signal).then(() => 'ignored');
       },
       { signal: first.signal },
     );
@@ -114,7 +107,7 @@ describe('`lead`', () => {
     const etcd = openClient();
     const closed = lead(etcd, unique('election'), 'x', async (term) => {
       void etcd.close();
-      await aborted(term);
+      await aborted(term.signal);
       return 1;
     });
     expect(await closed).toBeUndefined();
@@ -211,7 +204,7 @@ test('`lead` revokes a lost lease that still lives on the server, so that it nee
       // As after an election among the members, the lease lives longer on the server than its holder knows.
       keeper = direct.lease.keepAlive((await direct.get(held.key))?.lease ?? 0n);
       proxy.blackhole();
-      await aborted({ signal, held });
+      await aborted(signal);
       expect(signal.reason.reason).toBe('LeaseUnreachable');
       proxy.heal();
       return 'lost';

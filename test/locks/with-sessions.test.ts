@@ -2,14 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type Session, withSessions } from '../../src/concurrency.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-
-/** Resolves when the signal aborts. */
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve());
-  });
-}
+import { aborted } from '../support/signals.js';
 
 describe('`withSessions`', () => {
   test('runs the action with a session, ends the session when the action returns, and resolves with the result', async () => {

@@ -1,13 +1,14 @@
 import { expect, inject, test } from 'vitest';
 import { pause } from '../../../src/base/timers.js';
 import { Session } from '../../../src/concurrency.js';
-import { type Interceptor, type KeepAlive, type Lease, op } from '../../../src/index.js';
+import { type Interceptor, type Lease, op } from '../../../src/index.js';
 import { containing } from '../../../src/testing/index.js';
 import type { TransportFactory } from '../../../src/transport.js';
 import { defaultTransport } from '../../../src/wire/default-transport.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { faultProxy } from '../../support/fault-proxy.js';
+import { aborted } from '../../support/signals.js';
 
 test('a lease can be granted, read, listed and revoked', async () => {
   const { lease } = openClient();
@@ -176,7 +177,7 @@ test('a keepalive is lost with LeaseExpired when its lease ends on the server, a
   const [lost, kept] = [await etcd.lease.grant({ ttl: 2 }), await etcd.lease.grant({ ttl: 2 })];
   const [losing, keeping] = [etcd.lease.keepAlive(lost), etcd.lease.keepAlive(kept)];
   await other.lease.revoke(lost.id);
-  await aborted(losing);
+  await aborted(losing.signal);
   expect(losing.signal.reason).toMatchObject({ reason: 'LeaseExpired' });
   expect(losing.valid()).toBe(false);
   expect(keeping.valid()).toBe(true);
@@ -196,7 +197,7 @@ test('a keepalive is lost with LeaseUnreachable when no server answers before th
   const { lease } = openClient({ endpoints: [proxy.endpoint] });
   const alive = lease.keepAlive(await lease.grant({ ttl: 2 }));
   proxy.blackhole();
-  await aborted(alive);
+  await aborted(alive.signal);
   expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
 });
 
@@ -235,10 +236,3 @@ test('`keepAliveOnce` renews a lease, and rejects with LeaseExpired when the lea
   await lease.revoke(id);
   expect(await errorOf(lease.keepAliveOnce(id))).toMatchObject({ reason: 'LeaseExpired' });
 });
-
-function aborted({ signal }: KeepAlive): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve());
-  });
-}

@@ -8,29 +8,13 @@ import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied } from '../../support/locks.js';
 import { ownEtcd } from '../../support/own-etcd.js';
+import { aborted, gate } from '../../support/signals.js';
 
 /** A signal that the test aborts. The end of the test aborts it, too. */
 function stopping(): AbortController {
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
   return stop;
-}
-
-/** Resolves when the signal aborts. */
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve());
-  });
-}
-
-/** A promise that the test resolves. */
-function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
-  let open = (): void => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { opened, open };
 }
 
 function shown({ key, kv, attempt }: KeyRun): string {

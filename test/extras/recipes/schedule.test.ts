@@ -8,6 +8,7 @@ import { containing } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied, TXN } from '../../support/locks.js';
+import { aborted } from '../../support/signals.js';
 import { answerLost, puts, stagedTransport } from '../../support/transactions.js';
 
 const T0 = Date.parse('2026-01-01T00:00:00.000Z');
@@ -108,10 +109,6 @@ test('a tick of a schedule runs again when its leader dies, and `complete` of th
   await expect.poll(() => stateOf(etcd, name)).toMatchObject({ status: 'done', attempt: 2 });
   await first.stop();
 });
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
-}
 
 test('a tick of a schedule with `interrupted: skip` is skipped when its leader dies during the run', async () => {
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
