@@ -62,7 +62,9 @@ test('`shards` waits while no server answers the first read of its view, also fo
   expect(failedReads).toBeGreaterThan(1);
 });
 
-test.concurrent('`shards` ends soon after its signal has aborted, although no server answers and its lease is long', async () => {
+test.concurrent('`shards` ends soon after its signal has aborted, although no server answers and its lease is long', async ({
+  expect,
+}) => {
   const server = new MemoryEtcd();
   const etcd = opened(server, { timeoutMs: 1_000 });
   const stop = new AbortController();
@@ -82,12 +84,12 @@ test.concurrent('`shards` ends soon after its signal has aborted, although no se
   expect(await endOf(working)).toBe('ended');
 });
 
-test.concurrent.each([
+test.concurrent.for([
   ['while it waits for the claim of a tick', false],
   ['while a handler runs', true],
-])(
+] as const)(
   '`schedule` ends soon after its signal has aborted %s, although no server answers and its lease is long',
-  async (_, runs) => {
+  async ([, runs], { expect }) => {
     const server = new MemoryEtcd();
     const stop = new AbortController();
     let [ticks, sent] = [0, 0];

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import { Etcd3 } from 'etcd3';
-import { describe, expect, inject, test } from 'vitest';
+import { describe, expect, inject, test, vi } from 'vitest';
 import { findEtcd, startEtcd } from '../../../scripts/etcd.js';
 import { listen, MemoryEtcd } from '../../../src/testing/index.js';
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
@@ -155,7 +155,8 @@ async function useEtcd3(client: Etcd3): Promise<unknown[]> {
   await etcd.put('w/1').value('a');
   await etcd.put('w/1').value('b');
   await etcd.delete().key('w/1');
-  await expect.poll(() => events.length).toBe(3);
+  // `expect.poll` belongs to one test, but this function does not know which of the concurrent tests has called it.
+  await vi.waitUntil(() => events.length === 3, { timeout: 30_000 });
   await watcher.cancel();
   await etcd.put('a').value('1');
   results.push(events, await etcd.get('none'));
