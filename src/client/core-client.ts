@@ -233,6 +233,7 @@ export class CoreClient implements CoreKeyspace {
    * etcd.setEndpoints(['http://127.0.0.1:2379', 'http://127.0.0.1:22379']);
    */
   setEndpoints(urls: readonly string[]): void {
+    this.rpc.checkOpen();
     this.core.setEndpoints(urls);
   }
 

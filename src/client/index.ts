@@ -83,6 +83,7 @@ export {
   type Embedded,
 } from './layers.js';
 export { type KeepAlive as LeaseKeepAlive, lostWithClient } from './lease/keep-alive.js';
+export { holdersOf, LeaseHolders } from './lease/lease-holders.js';
 export { type LeaseLike, leaseIdOf, leaseIdOrNone } from './lease/lease-id.js';
 export {
   checkTtl,

@@ -5,6 +5,7 @@ import type { Transport } from '../wire/index.js';
 import type { Closer, Closers } from './closers.js';
 import type { Keys } from './kv/keys.js';
 import type { KV, PagedKV } from './kv/kv.js';
+import type { LeaseHolders } from './lease/lease-holders.js';
 import type { LeaseClient, Leases } from './lease/leases.js';
 import type { RenewalStream } from './lease/renewal-stream.js';
 import type { Watch, Watches, WatchOptions } from './watch/watch.js';
@@ -84,6 +85,8 @@ export interface KeyspaceCore extends GuardedKeyspace {
   /** The streams of all watches and keepalives of the client and its namespaces. The client creates both. */
   readonly watchStream?: WatchStream | undefined;
   readonly renewals?: RenewalStream | undefined;
+  /** What is held under each lease with a session. */
+  readonly leaseHolders: Map<bigint, LeaseHolders>;
   /** Maximum length, in bytes, of a response that the client accepts. */
   readonly maxReceiveBytes: number;
   /**

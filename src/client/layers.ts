@@ -258,6 +258,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
     maxTxnOps,
     maxReceiveBytes: transportOptions.maxReceiveBytes,
     closers,
+    leaseHolders: new Map(),
     guardPrefix: checkKey(options.guardPrefix ?? GUARD_PREFIX, 'guardPrefix').slice(),
     guarding: transportOf.guarding as KeyspaceCore['guarding'],
   };

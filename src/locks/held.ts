@@ -85,8 +85,10 @@ export class Held implements AsyncDisposable {
   readonly #leaveLocalQueue: () => void;
   readonly #stopWatching: () => void;
   readonly #offSessionLost: () => void;
-  /** Resolves the promises of `#untilReleased`. */
-  #onRelease: () => void = () => {};
+  /** Whether the key may go: the holder has called `release`, or the TTL has passed after `maxHoldMs`. */
+  #isFree = false;
+  /** Resolves the promises of `#untilFree`. */
+  #onFree: () => void = () => {};
   /**
    * Ends the hold: aborts `signal`, deletes the queue key, and then lets the next locker of the session use the key.
    * Only the first call has an effect. Every call returns the promise of the deletion, which never rejects.
@@ -116,7 +118,7 @@ export class Held implements AsyncDisposable {
     const sessionLost = (): void =>
       void this.#end(
         () => session.signal.reason,
-        () => this.#deleteOnRelease(),
+        () => this.#deleteWhenFree(),
       );
     this.#offSessionLost = onAbort(session.signal, sessionLost);
     this.#stopWatching = watchOwnKey(
@@ -178,9 +180,20 @@ export class Held implements AsyncDisposable {
     return this.#lostBy();
   }
 
+  /**
+   * @internal Returns why another contender may hold the lock. Unlike `lostBy`, this method returns undefined while a
+   * closing client keeps the lock until the holder calls `release`.
+   */
+  unheldBy(): EtcdError | undefined {
+    const ended = this.lostBy();
+    if (ended?.reason !== 'ClientClosed') return ended;
+    const { leaseSignal } = this.session;
+    return leaseSignal.aborted ? leaseSignal.reason : undefined;
+  }
+
   /** @internal Returns why the caller has lost the lock. Undefined while it holds the lock, and after a release. */
   loss(): EtcdError | undefined {
-    const ended = this.lostBy();
+    const ended = this.unheldBy();
     return ended?.reason === 'LockReleased' ? undefined : ended;
   }
 
@@ -191,17 +204,14 @@ export class Held implements AsyncDisposable {
    */
   limit(maxHoldMs: number | undefined): this {
     if (maxHoldMs === undefined) return this;
-    const released = this.#untilReleased();
-    const deleteLater = async (): Promise<void> => {
-      await settledWithin(
-        this.session.ttlMs,
-        orAborted(released, this.session.signal).catch(() => {}),
-      );
-      await this.#deleteKey();
-    };
-    const end = () =>
-      this.#end(() => lockLost(`the caller has held the lock for maxHoldMs = ${maxHoldMs}`), deleteLater);
-    void released.then(after(maxHoldMs, end, 'background'));
+    const free = this.#untilFree();
+    const unlessFree = (delayMs: number, action: () => void): void =>
+      void free.then(after(delayMs, action, 'background'));
+    unlessFree(maxHoldMs, () => {
+      const lost = () => lockLost(`the caller has held the lock for maxHoldMs = ${maxHoldMs}`);
+      void this.#end(lost, () => this.#deleteWhenFree());
+      unlessFree(this.session.ttlMs, () => this.#free());
+    });
     return this;
   }
 
@@ -244,7 +254,7 @@ export class Held implements AsyncDisposable {
     checkTimeout(timeoutMs, 'timeoutMs');
     const deleted = this.#end(lockReleased);
     void deleted.then(() => this.session.holders.delete(this));
-    this.#onRelease();
+    this.#free();
     const released = await settledWithin(timeoutMs, deleted);
     if (!released) throw timedOut('release', timeoutMs, 'unknown');
   }
@@ -268,20 +278,25 @@ export class Held implements AsyncDisposable {
     return signal.aborted ? signal.reason : undefined;
   }
 
-  /** Resolves when the holder calls `release`. */
-  #untilReleased(): Promise<void> {
-    const earlier = this.#onRelease;
+  #free(): void {
+    this.#isFree = true;
+    this.#onFree();
+  }
+
+  #untilFree(): Promise<void> {
+    if (this.#isFree) return Promise.resolve();
+    const earlier = this.#onFree;
     return new Promise((resolve) => {
-      this.#onRelease = () => {
+      this.#onFree = () => {
         earlier();
         resolve();
       };
     });
   }
 
-  /** While a closing client renews the lease, the key stays until the holder calls `release`. */
-  async #deleteOnRelease(): Promise<void> {
-    await orAborted(this.#untilReleased(), this.session.leaseSignal).catch(() => {});
+  /** Keeps the key until it may go or the lease is lost, because the holder may still use the lock. */
+  async #deleteWhenFree(): Promise<void> {
+    await orAborted(this.#untilFree(), this.session.leaseSignal).catch(() => {});
     await this.#deleteKey();
   }
 

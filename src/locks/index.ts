@@ -7,7 +7,6 @@ export { Held, hold, RELEASE_OPTIONS, RELEASE_TIMEOUT_MS, type ReleaseOptions } 
 export { checkNameOutside, helperPrefix, withHelperKeys } from './helper-keys.js';
 export { type Contender, inspectLock, type LockState } from './inspect-lock.js';
 export { type LeadOptions, lead, type Term } from './lead.js';
-export { LeaseHolders } from './lease-holders.js';
 export { checkName, keyGone, leaveQueue, lockLost, undoPut, uniqueKey, watchOwnKey } from './lock-queue.js';
 export { Mutex, type MutexOptions, tryWithLock, type WithLockOptions, withLock, withLocks } from './mutex.js';
 export { type Owner, type ReentrantHeld, ReentrantMutex } from './reentrant-mutex.js';

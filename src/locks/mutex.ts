@@ -3,6 +3,7 @@ import {
   checkFunction,
   checkList,
   checkOptions,
+  type EtcdError,
   invalidInput,
   orAborted,
   toBytes,
@@ -15,6 +16,7 @@ import { Held } from './held.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, isSameKeyspace, LEASE_OPTIONS, Session, type SessionOptions } from './session.js';
 import { cleanedUp, LOCK_OPTIONS, type LockOptions, untilAnswered, waitLimit } from './waiting.js';
+import { delayingClose } from './with-sessions.js';
 
 /** Options of a `Mutex`. */
 export interface MutexOptions {
@@ -204,12 +206,24 @@ async function holding<T>(
   client: CoreKeyspace,
   names: readonly string[],
   action: (held: readonly Held[]) => Promise<T> | T,
+  options: WithLockOptions,
+): Promise<T | undefined> {
+  const { maxWaitMs, signal } = options;
+  const value = toBytes(options.value ?? '', 'value');
+  // A call with a limit cannot wait forever, and `tryLock` does not wait.
+  if (acquire === 'lock' && maxWaitMs === undefined && (signal ?? undefined) === undefined)
+    checkNotNested(client, names);
+  return delayingClose(client, () => whileHeld(what, acquire, client, names, action, { ...options, value }));
+}
+
+async function whileHeld<T>(
+  what: string,
+  acquire: 'lock' | 'tryLock',
+  client: CoreKeyspace,
+  names: readonly string[],
+  action: (held: readonly Held[]) => Promise<T> | T,
   { ttl, allowLongTtl, value, maxHoldMs, ...wait }: WithLockOptions,
 ): Promise<T | undefined> {
-  const checkedValue = toBytes(value ?? '', 'value');
-  // A call with a limit cannot wait forever, and `tryLock` does not wait.
-  if (acquire === 'lock' && wait.maxWaitMs === undefined && (wait.signal ?? undefined) === undefined)
-    checkNotNested(client, names);
   const limit = waitLimit(what, wait).forLock();
   let session: Session | undefined;
   let own: Holding | undefined;
@@ -221,7 +235,7 @@ async function holding<T>(
     );
     let { waiting } = limit;
     for (const name of names) {
-      const locking = new Mutex(session, name, { value: checkedValue })[acquire]({ ...waiting, maxHoldMs });
+      const locking = new Mutex(session, name, { value })[acquire]({ ...waiting, maxHoldMs });
       // If the wait ends, closing the session deletes the queue key, too.
       const next = await orAborted<Held | undefined>(locking, waiting.signal);
       if (next === undefined) {
@@ -233,12 +247,12 @@ async function holding<T>(
       // The loss of a lock ends the wait for the next one.
       waiting = { ...waiting, signal: next.signalWith(waiting.signal) };
     }
-    throwIfLost(held);
+    throwFirst(held.map((each) => each.lostBy()));
     limit.dispose();
     holdings ??= asyncContext<Holding>();
     own = { client, names, isActive: true, outer: holdings.getStore() };
     const result = await holdings.run(own, () => action(held));
-    throwIfLost(held);
+    throwFirst(held.map((each) => each.loss()));
     return result;
   } catch (error) {
     if (holdsAll()) throw error;
@@ -258,9 +272,6 @@ async function holding<T>(
   }
 }
 
-function throwIfLost(held: readonly Held[]): void {
-  for (const each of held) {
-    const loss = each.loss();
-    if (loss !== undefined) throw loss;
-  }
+function throwFirst(errors: readonly (EtcdError | undefined)[]): void {
+  for (const error of errors) if (error !== undefined) throw error;
 }

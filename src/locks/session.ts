@@ -4,7 +4,6 @@ import {
   checkCan,
   checkedSignalOf,
   checkOptions,
-  clientClosed,
   compareBytes,
   EtcdError,
   INSPECT,
@@ -17,8 +16,10 @@ import {
 import {
   type CoreKeyspace,
   checkTtl,
+  holdersOf,
   type KeyspaceClient,
   keyspaceClientOf,
+  type LeaseHolders,
   type LeaseKeepAlive,
   type LeaseLike,
   leaseIdOf,
@@ -26,7 +27,6 @@ import {
 } from '../client/index.js';
 import { type CallOptions, TIME_LIMITS } from '../rpc/index.js';
 import { Guards } from './guards.js';
-import { holdersOf, type LeaseHolders } from './lease-holders.js';
 import { LocalQueue } from './local-queue.js';
 import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
 
@@ -99,7 +99,7 @@ export class Session implements AsyncDisposable {
     this.client = client;
     this.#keepAlive = keepAlive;
     this.guards = new Guards(client.rpc, keepAlive.id, client.core.guardPrefix);
-    const [holders, leave] = holdersOf(client.core.closers, keepAlive.id);
+    const [holders, leave] = holdersOf(client.core.leaseHolders, keepAlive.id);
     this.holders = holders;
     keepAlive.onLost(() => {
       leave();
@@ -120,7 +120,7 @@ export class Session implements AsyncDisposable {
   static async open(keyspace: CoreKeyspace, options: SessionOptions = {}): Promise<Session> {
     const client = keyspaceClientOf(keyspace);
     checkOptions(options, SESSION_OPTIONS, 'Session.open');
-    if (client.core.settings.isClosing?.()) throw clientClosed('not-sent');
+    client.rpc.checkOpen();
     const { ttl, allowLongTtl = false, lease, ...callOptions } = options;
     if (lease !== undefined) {
       if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'only one of the two');

@@ -13,7 +13,7 @@ import {
   settledWithin,
   timedOut,
 } from '../base/index.js';
-import type { CoreKeyspace, Keys } from '../client/index.js';
+import type { CoreKeyspace, Keys, KeyspaceClient } from '../client/index.js';
 import {
   type CallOptions,
   checkTimeout,
@@ -322,6 +322,7 @@ export async function watchUntil<T>(
   waiting: Waiting,
   look: (options: CallOptions) => Promise<T | undefined>,
 ): Promise<T> {
+  (client as Partial<KeyspaceClient>).rpc?.checkOpen();
   const seen = await untilAnswered(waiting, look);
   if (seen !== undefined) return seen;
   for (;;) {

@@ -76,31 +76,35 @@ export async function withSessions<T>(
 
 /**
  * Runs `run` with a signal that aborts when `signal` aborts or the client closes. The client then waits until `run` has
- * ended, because its action may still use what only one process may use.
+ * ended.
  */
 export async function untilClosed<T>(
   client: CoreKeyspace,
   signal: SignalOption,
   run: (stop: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const keyspace = keyspaceClientOf(client);
-  if (keyspace.core.settings.isClosing?.()) throw clientClosed('not-sent');
   const ending = new Ending(signal);
-  let ended = (): void => {};
-  const running = new Promise<void>((resolve) => {
-    ended = resolve;
+  const stop = (): void => ending.stop(clientClosed());
+  return delayingClose(client, () => run(ending.signal), stop).finally(() => ending.close());
+}
+
+/**
+ * Runs `run`. If the client closes meanwhile, it calls `onClose` and waits until `run` has ended, because an action may
+ * still use what only one process may use. @throws EtcdError with reason `ClientClosed` if the client closes already.
+ */
+export async function delayingClose<T>(
+  client: CoreKeyspace,
+  run: () => Promise<T>,
+  onClose = (): void => {},
+): Promise<T> {
+  const keyspace = keyspaceClientOf(client);
+  keyspace.rpc.checkOpen();
+  const running = run();
+  const offClose = keyspace.beforeClose(async () => {
+    onClose();
+    await running;
   });
-  const offClose = keyspace.beforeClose(() => {
-    ending.stop(clientClosed());
-    return running;
-  });
-  try {
-    return await run(ending.signal);
-  } finally {
-    offClose();
-    ending.close();
-    ended();
-  }
+  return running.finally(offClose);
 }
 
 /**

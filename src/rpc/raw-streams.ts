@@ -124,6 +124,7 @@ export async function* readStream<Request, Response>(
   request: Init<Request>,
   options: CallOptions & { readonly timeoutMs: number },
 ): AsyncGenerator<Response, void> {
+  rpc.checkOpen(method.path);
   const { timeoutMs } = options;
   let hasMessage = false;
   let dueMs = monotonicMs() + timeoutMs;

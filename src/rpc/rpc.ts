@@ -77,7 +77,7 @@ export const CALL_OPTIONS = { ...TIME_LIMITS, endpoint: checkText } as const;
 export const WRITE_OPTIONS = { ...CALL_OPTIONS, retryWrites: checkBoolean } as const;
 
 /** The key of the internal options. Users cannot set them. `checkOptions` ignores symbols. */
-const INTERNAL = Symbol('internal');
+const INTERNAL = Symbol.for('etcdwire.internal');
 
 /** Properties of a call that only this package sets. */
 type InternalOptions = Partial<Pick<UnaryCall<unknown, unknown>, 'urgent' | 'observer' | 'retryWrites'>> & {
@@ -161,6 +161,11 @@ export class Rpc {
     this.#transport = transport;
     this.#retrying = retrying;
     this.settings = settings;
+  }
+
+  /** @throws EtcdError with reason `ClientClosed` if the client closes or is closed. */
+  checkOpen(method?: string): void {
+    if (this.settings.isClosing?.()) throw clientClosed('not-sent', method);
   }
 
   /** Makes a unary call. The caller has already checked the options. */

@@ -1,5 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { lead, Mutex, Session, tryWithLock, WorkQueue, withLock, withSessions } from '../../src/concurrency.js';
+import {
+  Barrier,
+  type Held,
+  lead,
+  Mutex,
+  Session,
+  tryWithLock,
+  WorkQueue,
+  withLock,
+  withSessions,
+} from '../../src/concurrency.js';
 import { methods } from '../../src/gen/methods.js';
 import { Client, type CoreKeyspace, type Interceptor } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
@@ -180,13 +190,21 @@ describe('`close`', () => {
     for (const id of granted) expect((await reader.lease.timeToLive(id)).grantedTtl).toBeUndefined();
   });
 
-  test('refuses new sessions and `withLock` afterwards', async () => {
+  test.each<[string, (etcd: Client, name: string) => unknown]>([
+    ['Session.open', (etcd) => Session.open(etcd)],
+    ['withLock', (etcd, name) => withLock(etcd, name, () => {})],
+    ['watch', (etcd, name) => etcd.watch(name).created()],
+    ['lease.keepAliveOnce', (etcd) => etcd.lease.keepAliveOnce(1n)],
+    ['setEndpoints', (etcd) => etcd.setEndpoints(etcd.endpoints)],
+    ['Barrier.wait', (etcd, name) => new Barrier(etcd, name).wait()],
+  ])('refuses `%s` afterwards', async (_, call) => {
     const [reader, name] = [openClient(), unique('closing')];
     const etcd = new Client({ endpoints: reader.endpoints });
-    await etcd.get(name);
+    const held = await new Mutex(await Session.open(etcd), name).lock();
     const closing = etcd.close();
-    expect(await errorOf(Session.open(etcd))).toMatchObject({ reason: 'ClientClosed' });
-    expect(await errorOf(withLock(etcd, name, () => {}))).toMatchObject({ reason: 'ClientClosed' });
+    const refused = async (): Promise<void> => void (await call(etcd, name));
+    expect(await errorOf(refused())).toMatchObject({ reason: 'ClientClosed' });
+    await held.release();
     await closing;
   });
 
@@ -213,6 +231,115 @@ describe('`close`', () => {
     await etcd.close({ drainMs: Number.POSITIVE_INFINITY });
     await completing;
     expect((await new WorkQueue(reader, name).counts()).running).toBe(0);
+  });
+
+  test('waits for a job of `WorkQueue.take` that the program completes after its signal has aborted', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    const queue = new WorkQueue(etcd, name);
+    await queue.enqueue('x', { id: 'a' });
+    const job = await queue.take(await Session.open(etcd));
+    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    expect(job.signal.aborted).toBe(true);
+    await job.complete();
+    await closing;
+    expect(await new WorkQueue(reader, name).counts()).toEqual({ ready: 0, delayed: 0, running: 0, dead: 0 });
+  });
+
+  test('lets `withLock` resolve with the result of an action that returns after its signal has aborted', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    const started = gate();
+    const running = withLock(etcd, name, async ({ signal }) => {
+      started.open();
+      await aborted(signal);
+      return signal.reason.reason;
+    });
+    await started.opened;
+    await etcd.close();
+    expect(await running).toBe('ClientClosed');
+  });
+
+  test('lets `withLock` reject with the reason of the loss if the lease ends before the action', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    const [started, finish] = [gate(), gate()];
+    const running = errorOf(
+      withLock(etcd, name, () => {
+        started.open();
+        return finish.opened;
+      }),
+    );
+    await started.opened;
+    await etcd.close({ drainMs: 20 });
+    finish.open();
+    expect(await running).toMatchObject({ reason: 'ClientClosed' });
+  });
+
+  test('waits for the action of `withLock` although its lock was lost before', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    const [lost, finish] = [gate(), gate()];
+    const events: string[] = [];
+    const running = errorOf(
+      withLock(etcd, name, async ({ key, signal }) => {
+        await reader.lease.revoke((await reader.get(key))?.lease as bigint);
+        await aborted(signal);
+        lost.open();
+        await finish.opened;
+        events.push('action returned');
+      }),
+    );
+    await lost.opened;
+    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY }).then(() => events.push('closed'));
+    for (let call = 0; call < 5; call += 1) await reader.get(name);
+    finish.open();
+    await Promise.all([running, closing]);
+    expect(events).toEqual(['action returned', 'closed']);
+  });
+
+  test('keeps a lock whose `maxHoldMs` passed before the program closed the client', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    const [ended, finish] = [gate(), gate()];
+    const action = async ({ signal }: Held): Promise<void> => {
+      await aborted(signal);
+      ended.open();
+      await finish.opened;
+    };
+    const running = errorOf(withLock(etcd, name, action, { maxHoldMs: 1 }));
+    await ended.opened;
+    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    for (let call = 0; call < 5; call += 1) await reader.get(name);
+    expect(await tryWithLock(reader, name, () => 'taken')).toBeUndefined();
+    finish.open();
+    expect(await running).toMatchObject({ reason: 'LockLost' });
+    await closing;
+  });
+
+  test('frees a lock at the latest when the TTL has passed after `maxHoldMs`', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    const [started, finish] = [gate(), gate()];
+    const action = (): Promise<void> => {
+      started.open();
+      return finish.opened;
+    };
+    const running = withLock(etcd, name, action, { maxHoldMs: 100, ttl: 1 }).catch((error) => error);
+    await started.opened;
+    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    expect(await withLock(reader, name, () => 'next holder')).toBe('next holder');
+    finish.open();
+    await Promise.all([running, closing]);
+  });
+
+  test('waits only until a listener of the signal of a lock has released the lock', async () => {
+    const [reader, name] = [openClient(), unique('closing')];
+    const etcd = new Client({ endpoints: reader.endpoints });
+    const held = await new Mutex(await Session.open(etcd), name).lock();
+    held.signal.addEventListener('abort', () => void held.release());
+    await etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    expect(await tryWithLock(reader, name, () => 'taken')).toBe('taken');
   });
 
   test('lets a lease expire under which a lock was not released', async () => {

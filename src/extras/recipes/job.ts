@@ -213,7 +213,7 @@ export class Job {
   /** @internal Whether the job still belongs to this worker. */
   get isOwned(): boolean {
     if (this.#settling !== undefined) return false;
-    return this.#wasRefused ? !this.#parts.lifetime.signal.aborted : this.held.lostBy() === undefined;
+    return this.#wasRefused ? !this.#parts.lifetime.leaseSignal.aborted : this.held.unheldBy() === undefined;
   }
 
   /** Decodes the value as UTF-8. Malformed bytes become U+FFFD. */

@@ -1,7 +1,7 @@
 import { backoffMs, clientClosed, idOf, pause } from '../../base/index.js';
-import { type GuardedKeyspace, Moment, REPEATABLE_GRANT } from '../../client/index.js';
+import { type GuardedKeyspace, LeaseHolders, Moment, REPEATABLE_GRANT } from '../../client/index.js';
 import * as leaseMethods from '../../gen/methods/lease.js';
-import { type GuardedWrite, Guards, LeaseHolders } from '../../locks/index.js';
+import { type GuardedWrite, Guards } from '../../locks/index.js';
 import { Rpc, type RpcSettings } from '../../rpc/index.js';
 
 /** TTL in seconds of the lease of a client's guards. */

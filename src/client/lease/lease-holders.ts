@@ -27,13 +27,8 @@ export class LeaseHolders {
   }
 }
 
-/** The holders of each lease with a session, by an object that a client shares with its namespaces. */
-const clients = new WeakMap<object, Map<bigint, LeaseHolders>>();
-
 /** Returns the holders of a lease for a new session, and a function that the session calls when its lease has ended. */
-export function holdersOf(client: object, lease: bigint): readonly [LeaseHolders, () => void] {
-  const leases = clients.get(client) ?? new Map<bigint, LeaseHolders>();
-  clients.set(client, leases);
+export function holdersOf(leases: Map<bigint, LeaseHolders>, lease: bigint): readonly [LeaseHolders, () => void] {
   const holders = leases.get(lease) ?? new LeaseHolders();
   leases.set(lease, holders);
   holders.sessions += 1;
