@@ -1,13 +1,17 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type BuildOptions, build, type Metafile, type OutputFile, type Plugin } from 'esbuild';
+import { type BuildOptions, build, type Metafile, type OutputFile, type Plugin, transform } from 'esbuild';
 import { throughDoors } from './build/through-doors.js';
 
 // Writes dist/: the entry points, the chunks that they share, and the types that a program can reach from the entry points.
 // The package contains neither the sources nor source maps. The code keeps its names and lines, so that people can read
 // it.
+//
+// Each file exists as an ES module (`.js`) and as a CommonJS module (`.cjs`). All types are in declarations of CommonJS
+// modules (`.d.cts`), and the declarations of the ES modules export these types again. So a client that a program got
+// with `import` has the same type as a client that the program got with `require`.
 //
 // The modules are bundled, because Node.js takes two to three times as long to load about 130 separate modules. The
 // modules of the entry point `etcdwire` are in two files (see planSharedFiles), and esbuild splits the others.
@@ -63,7 +67,7 @@ type SharedFiles = ReadonlyMap<string, ReadonlySet<string>>;
 
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
-removeUnusedTypes();
+writeTypes();
 const sharedFiles = await planSharedFiles();
 const { outputFiles, metafile } = await build({
   ...library,
@@ -77,11 +81,30 @@ for (const { path, text } of [...outputFiles, ...(await buildSharedFiles(sharedF
   const file = withChunkNames(path, chunkNames);
   const code = withSharedPaths(path.endsWith('.js') ? withClassNames(text, path) : text, file);
   mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, withChunkNames(code, chunkNames));
+  const esm = withChunkNames(code, chunkNames);
+  writeFileSync(file, esm);
+  // Workers have no CommonJS modules.
+  if (!file.endsWith('/workerd.js')) writeFileSync(toCommonJsName(file), await toCommonJs(esm));
 }
 
-/** Removes the declaration files that no entry point refers to. */
-function removeUnusedTypes(): void {
+async function toCommonJs(code: string): Promise<string> {
+  const { code: converted } = await transform(code, { format: 'cjs', platform: 'node', target: common.target });
+  return withCommonJsNames(converted);
+}
+
+function toCommonJsName(file: string): string {
+  return file.replace(/\.js$/, '.cjs').replace(/\.d\.ts$/, '.d.cts');
+}
+
+/** Returns the code of a module or of a declaration with the names of CommonJS files in its relative imports. */
+function withCommonJsNames(text: string): string {
+  return text
+    .replace(/((?:from |import\(|require\()(['"])\.[^'"]+)\.js(?=\2)/g, '$1.cjs')
+    .replace(/(<reference path="[^"]+)\.d\.ts"/g, '$1.d.cts"');
+}
+
+/** Removes the declarations that no entry point refers to, and replaces the others by those of CommonJS modules. */
+function writeTypes(): void {
   const used = new Set<string>();
   const visit = (file: string): void => {
     if (used.has(file)) return;
@@ -94,8 +117,12 @@ function removeUnusedTypes(): void {
   for (const name of ENTRY_POINTS) visit(join(root, `dist/${name}.d.ts`));
   for (const name of readdirSync(join(root, 'dist'), { recursive: true, encoding: 'utf8' })) {
     const file = join(root, 'dist', name);
-    if (name.endsWith('.d.ts') && !used.has(file)) rmSync(file);
+    if (!name.endsWith('.d.ts')) continue;
+    if (used.has(file)) writeFileSync(toCommonJsName(file), withCommonJsNames(readFileSync(file, 'utf8')));
+    rmSync(file);
   }
+  for (const name of ENTRY_POINTS)
+    writeFileSync(join(root, `dist/${name}.d.ts`), `export * from './${basename(name)}.cjs';\n`);
 }
 
 function pathOf(module: string): string {

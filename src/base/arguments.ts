@@ -104,11 +104,16 @@ export function checkFunction(value: unknown, argument: string): void {
 }
 
 /**
- * Checks that the value is an object with this method. An `instanceof` check would refuse an object from another copy
- * of this package, and a program may load several copies.
+ * Whether the value is an object with this method. `instanceof` would return false for an object from another copy of
+ * this package, and a program may load several copies.
  */
+export function can<T>(value: unknown, method: keyof T & string): value is T {
+  return typeof (value as Partial<T> | null | undefined)?.[method] === 'function';
+}
+
+/** Checks that the value is an object with this method. */
 export function checkCan<T>(value: T, method: keyof T & string, argument: string, allowed: string): T {
-  if (typeof (value as Partial<T> | null | undefined)?.[method] === 'function') return value;
+  if (can<T>(value, method)) return value;
   throw invalidInput(argument, show(value), allowed);
 }
 

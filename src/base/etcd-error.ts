@@ -111,6 +111,9 @@ export interface EtcdErrorDetails {
   readonly cause?: unknown;
 }
 
+/** Every copy of the package marks its errors with this symbol. */
+const BRAND = Symbol.for('etcdwire.EtcdError');
+
 /**
  * The only error class of the client. Decide by `reason` and `outcome`, never by the message text, which may change.
  * The error contains no key, value, token or password.
@@ -153,10 +156,18 @@ export class EtcdError extends Error {
       Object.defineProperty(this, name, { value: details[name], enumerable: details[name] !== undefined });
   }
 
-  /** @internal Returns false for a value that cannot be examined, such as a proxy whose traps throw. */
+  /** @internal */
+  get [BRAND](): true {
+    return true;
+  }
+
+  /**
+   * @internal An error of another copy of the package is an `EtcdError`, too: a program that uses `import` and `require`
+   * has two copies. Returns false for a value that cannot be examined, such as a proxy whose traps throw.
+   */
   static override [Symbol.hasInstance](value: unknown): value is EtcdError {
     try {
-      return Function.prototype[Symbol.hasInstance].call(EtcdError, value);
+      return typeof value === 'object' && value !== null && BRAND in value;
     } catch {
       return false;
     }

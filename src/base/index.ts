@@ -1,4 +1,5 @@
 export {
+  can,
   checkBoolean,
   checkCan,
   checkChoice,

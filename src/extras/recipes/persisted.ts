@@ -1,5 +1,6 @@
 import {
   type ClientEvents,
+  can,
   checkCan,
   checkFunction,
   checkOptions,
@@ -23,7 +24,7 @@ import {
 } from '../../client/index.js';
 import { withinLimit } from '../../locks/index.js';
 import { TIME_LIMITS } from '../../rpc/index.js';
-import { type TypedCachedRange, TypedKeys } from '../keys/index.js';
+import type { TypedCachedRange, TypedKeys } from '../keys/index.js';
 import { type CachedRange, decodeCopy, type RangeCopy } from '../ranges/index.js';
 import {
   type CopyStore,
@@ -112,7 +113,7 @@ export async function persisted<T>(
   options: PersistedOptions = {},
 ): Promise<PersistedRange | TypedCachedRange<T, PersistedRange>> {
   const keyspace = keyspaceClientOf(client);
-  if (keys instanceof TypedKeys) {
+  if (can<TypedKeys<T>>(keys, 'cachedBy')) {
     checkKeyspace(keys, keyspace);
     return keys.cachedBy(await persisted(client, keys.all, store, options));
   }

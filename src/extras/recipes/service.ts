@@ -1,4 +1,5 @@
 import {
+  can,
   checkName,
   checkOptions,
   checkSignal,
@@ -14,7 +15,7 @@ import {
   checkSession,
   checkSessionOf,
   RegisteredKey,
-  SelfHealingSession,
+  type SelfHealingSession,
   type Session,
   type Waiting,
   type WaitLimit,
@@ -112,19 +113,20 @@ export class Service {
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<Registration> {
     checkOptions(options, TIME_LIMITS, 'Service.register');
-    if (!(session instanceof SelfHealingSession)) checkSession(session);
+    const selfHealing = can<SelfHealingSession>(session, 'registerOwn') ? session : undefined;
+    if (selfHealing === undefined) checkSession(session as Session);
     toBytes(checkName(id, 'id'), 'id');
     checkSessionOf(this.#client, session, 'Service');
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
     let close: () => Promise<void>;
-    if (session instanceof SelfHealingSession) {
-      const registered = await session.registerOwn(key, value, {
+    if (selfHealing !== undefined) {
+      const registered = await selfHealing.registerOwn(key, value, {
         signal: options.signal,
         maxWaitMs: options.timeoutMs,
       });
-      close = () => session.unregisterOwn(registered);
-    } else close = await this.#registerPlain(session, key, value, options);
+      close = () => selfHealing.unregisterOwn(registered);
+    } else close = await this.#registerPlain(session as Session, key, value, options);
     let closing: Promise<void> | undefined;
     const closeOnce = (): Promise<void> => {
       closing ??= close().catch((error: unknown) => {
