@@ -121,7 +121,7 @@ export default defineConfig(({ mode }) => {
       globalSetup: ['test/support/global-setup.ts'],
       reporters: ['default', ...(process.env.GITHUB_ACTIONS === 'true' ? ['github-actions'] : []), new LongTests()],
       // More workers than cores, because most tests wait for timers and servers.
-      maxWorkers: Math.min(8, Math.ceil(2.5 * availableParallelism())),
+      maxWorkers: Math.min(12, 4 * availableParallelism()),
       sequence: { sequencer: LongestFirst },
       projects: [
         {

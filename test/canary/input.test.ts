@@ -42,8 +42,8 @@ type Call = (...given: never[]) => unknown;
 
 const ENDPOINT = inject('endpoints')[0] as string;
 /** Time limits for calls that would otherwise wait. */
-const SOON = { timeoutMs: 2_000 } as const;
-const WAIT = { maxWaitMs: 2_000 } as const;
+const SOON = { timeoutMs: 500 } as const;
+const WAIT = { maxWaitMs: 500 } as const;
 
 /** Returns calls and their valid arguments. The test replaces one argument at a time with a value of a wrong type. */
 function callsOf(etcd: Client, session: Session): Readonly<Record<string, readonly [call: Call, ...right: unknown[]]>> {

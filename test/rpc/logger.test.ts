@@ -57,7 +57,7 @@ test('the logger receives lines when watches lose their stream and continue, and
 test('the logger receives a line about a lost lease, and no line about a keepalive that the caller closes', async () => {
   const { logger, lines } = recordingLogger();
   const etcd = openClient({ logger });
-  const [lost, kept] = await Promise.all([etcd.lease.grant({ ttl: 60 }), etcd.lease.grant({ ttl: 60 })]);
+  const [lost, kept] = await Promise.all([etcd.lease.grant({ ttl: 6 }), etcd.lease.grant({ ttl: 6 })]);
   const alive = etcd.lease.keepAlive(lost.id);
   await alive.renewed();
   await etcd.lease.keepAlive(kept).close();
@@ -170,7 +170,7 @@ test('`onEvent` passes the same events to its listener, also those of a namespac
   const { logger, lines } = recordingLogger();
   const etcd = openClient({ logger });
   const off = etcd.onEvent((event) => void events.push(event));
-  const lost = await etcd.lease.grant({ ttl: 60 });
+  const lost = await etcd.lease.grant({ ttl: 6 });
   const alive = etcd.namespace(unique()).lease.keepAlive(lost.id);
   await alive.renewed();
   const gone = new Promise((resolve) => alive.signal.addEventListener('abort', resolve));

@@ -17,7 +17,7 @@ import { refusalOf, relay, secure } from '../support/tls/tls-peer.js';
 
 const DAY_MS = 86_400_000;
 /** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
-const SOON = { timeoutMs: 2_000 };
+const SOON = { timeoutMs: 1_000 };
 const NOTHING = new Uint8Array();
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
 

@@ -13,7 +13,7 @@ import { refusalOf, relay, secure, tlsPeer } from '../support/tls/tls-peer.js';
 // In these tests, peers violate TLS, and networks interrupt or damage TLS connections.
 
 /** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
-const SOON = { timeoutMs: 2_000 };
+const SOON = { timeoutMs: 1_000 };
 /** Client options that shorten tests where the connection fails only after `connectTimeoutMs`. */
 const QUICK = { connectTimeoutMs: 200 };
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };

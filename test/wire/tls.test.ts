@@ -14,7 +14,7 @@ const DAY_MS = 86_400_000;
 /** Options of `vi.waitFor`: the maximum wait for a condition, and the interval between checks, in milliseconds. */
 const POLL = { timeout: 20_000, interval: 50 };
 /** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
-const SOON = { timeoutMs: 2_000 };
+const SOON = { timeoutMs: 1_000 };
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
 
 const [authority, other] = [await Authority.create(), await Authority.create('another authority')];

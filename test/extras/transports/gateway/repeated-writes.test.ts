@@ -450,7 +450,7 @@ describe('on a runtime that may resend requests', () => {
     });
     await etcd.put(unique(), '');
     refuses = true;
-    expect(await errorOf(etcd.put(unique(), ''))).toMatchObject({ outcome: 'unknown' });
+    expect(await errorOf(etcd.put(unique(), '', { timeoutMs: 500 }))).toMatchObject({ outcome: 'unknown' });
   });
 
   test('a call whose second copy would take effect again rejects with NotInGateway unless `allowRepeatedWrites` is set', async () => {
