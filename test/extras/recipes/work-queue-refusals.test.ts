@@ -5,6 +5,7 @@ import { type Job, Session, WorkQueue } from '../../../src/concurrency.js';
 import { Client, type ClientOptions, EtcdError, type Interceptor, op } from '../../../src/index.js';
 import { MemoryEtcd, memory, memoryOverHttp2 } from '../../../src/testing/index.js';
 import { errorOf } from '../../support/errors.js';
+import { gate } from '../../support/signals.js';
 
 const QUOTA_BYTES = 1_000_000;
 
@@ -76,18 +77,20 @@ test('a running job keeps its claim while the server has no space for the claim 
   const etcd = opened(server);
   const queue = new WorkQueue(etcd, 'emails');
   await queue.enqueue('first');
-  await queue.enqueue('second', { delayMs: 100 });
   const stop = new AbortController();
   const attempts: string[] = [];
+  const filled = gate();
   let refusals = 0;
   const worker = opened(server, {
     interceptors: [
       {
-        unary: (call, next) =>
-          next(call).catch((error: EtcdError) => {
+        unary: async (call, next) => {
+          if (attempts.length > 0) await filled.opened;
+          return next(call).catch((error: EtcdError) => {
             if (error.reason === 'NoSpace') refusals += 1;
             throw error;
-          }),
+          });
+        },
       },
     ],
   });
@@ -95,7 +98,9 @@ test('a running job keeps its claim while the server has no space for the claim 
     async (job) => {
       attempts.push(`${job.text()} ${job.attempt}`);
       if (job.text() === 'second') return;
+      await queue.enqueue('second');
       await fill(etcd);
+      filled.open();
       await expect.poll(() => refusals).toBeGreaterThan(1);
       expect(job.signal.aborted).toBe(false);
       await makeSpace(etcd);
