@@ -84,7 +84,15 @@ export {
   objectFirst,
   type WaitCause,
 } from './log.js';
-export { escapeControls, INSPECT, type InspectArguments, inspected, messageOf, plainFields } from './printed.js';
+export {
+  escapeControls,
+  INSPECT,
+  type InspectArguments,
+  inspected,
+  messageOf,
+  Printable,
+  printable,
+} from './printed.js';
 export { ProcessKeeper } from './process-keeper.js';
 export { AsyncQueue, Fifo, UniqueQueue } from './queues.js';
 export { provesNoEffect } from './refusals.js';

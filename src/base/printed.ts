@@ -22,7 +22,7 @@ export function inspected(name: string, fields: object, ...[depth, options = {},
   // Some libraries for assertions call the method without `inspect`.
   if (inspect === undefined) return `${name} ${JSON.stringify(plainFields(fields))}`;
   const { depth: left = 2 } = options;
-  return `${name} ${inspect(fields, { ...options, depth: left === null ? null : left - 1 })}`;
+  return `${name === 'Object' ? '' : `${name} `}${inspect(fields, { ...options, depth: left === null ? null : left - 1 })}`;
 }
 
 /**
@@ -37,8 +37,41 @@ function toPlain(value: unknown): unknown {
 }
 
 /** Does the same as `toPlain` for the properties of an object, even if the object has a method `toJSON`. */
-export function plainFields(value: object): Record<string, unknown> {
+function plainFields(value: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toPlain(field)]));
+}
+
+/** The base class of objects that contain bigints or bytes and that a program may write as JSON or print. */
+export class Printable {
+  /** @internal The class name that `console.log` shows, and that errors show for a wrong argument. */
+  static readonly name: string = 'Object';
+
+  /** @internal Returns the fields to write and to print. */
+  shown(): object {
+    return this;
+  }
+
+  /** Returns the fields that `JSON.stringify` writes: bigints as decimal strings, and bytes as text or `{ base64 }`. */
+  toJSON(): Record<string, unknown> {
+    return plainFields(this.shown());
+  }
+
+  /** @internal */
+  [INSPECT](...args: InspectArguments): string {
+    const fields = Object.entries(this.shown()).map(([name, field]) => [name, readable(field)]);
+    return inspected((this.constructor as typeof Printable).name, Object.fromEntries(fields), ...args);
+  }
+}
+
+/** Returns an object with these fields that a program may write as JSON or print. */
+export function printable<Fields extends object>(fields: Fields): Fields {
+  return Object.assign(new Printable(), fields);
+}
+
+/** Converts bytes that are valid UTF-8 to text, also in lists. */
+function readable(value: unknown): unknown {
+  if (value instanceof Uint8Array) return validTextOf(value) ?? value;
+  return Array.isArray(value) ? value.map(readable) : value;
 }
 
 /** Returns the message of an error, or the type of any other value, which may be a secret. Never throws. */

@@ -4,12 +4,10 @@ import {
   checkedSignalOf,
   checkOptions,
   EtcdError,
-  INSPECT,
-  type InspectArguments,
-  inspected,
   onAbort,
   once,
   orAborted,
+  Printable,
   settledWithin,
   timedOut,
 } from '../base/index.js';
@@ -69,7 +67,9 @@ export function hold<T extends Held, Own extends HeldKey>(
  * await using held = await mutex.lock();
  * await held.txn({ then: [op.put('jobs/last', 'done')] });
  */
-export class Held implements AsyncDisposable {
+export class Held extends Printable implements AsyncDisposable {
+  /** @internal */
+  static override readonly name: string = 'Held';
   /** Name of the lock. */
   readonly name: string;
   /** The holder's queue key. */
@@ -109,6 +109,7 @@ export class Held implements AsyncDisposable {
 
   /** @internal `leaveLocalQueue` lets the next locker in the same session use the key. */
   constructor(session: Session, name: string, own: HeldKey, leaveLocalQueue: () => void) {
+    super();
     this.name = name;
     this.key = own.key;
     this.token = own.createRevision;
@@ -156,15 +157,10 @@ export class Held implements AsyncDisposable {
     return checkedSignalOf(this.signal, others);
   }
 
-  /** Returns the fields that `JSON.stringify` writes. */
-  toJSON(): { readonly name: string; readonly key: string; readonly token: string; readonly valid: boolean } {
-    const { name, key, token } = this;
-    return { name, key, token: String(token), valid: this.valid() };
-  }
-
   /** @internal */
-  [INSPECT](...args: InspectArguments): string {
-    return inspected('Held', { ...this.toJSON(), token: this.token }, ...args);
+  override shown(): object {
+    const { name, key, token } = this;
+    return { name, key, token, valid: this.valid() };
   }
 
   /**

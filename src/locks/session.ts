@@ -6,12 +6,10 @@ import {
   checkOptions,
   compareBytes,
   EtcdError,
-  INSPECT,
-  type InspectArguments,
-  inspected,
   invalidInput,
   onAbort,
   once,
+  Printable,
 } from '../base/index.js';
 import {
   type CoreKeyspace,
@@ -74,7 +72,9 @@ const SESSION_OPTIONS = { ...LEASE_OPTIONS, lease: leaseIdOf, ...TIME_LIMITS } a
  * await using session = await Session.open(etcd, { ttl: 10 });
  * const held = await new Mutex(session, 'jobs').lock();
  */
-export class Session implements AsyncDisposable {
+export class Session extends Printable implements AsyncDisposable {
+  /** @internal */
+  static override readonly name = 'Session';
   readonly client: CoreKeyspace;
   readonly #keepAlive: LeaseKeepAlive;
   readonly #localQueues = new Map<string, LocalQueue>();
@@ -96,6 +96,7 @@ export class Session implements AsyncDisposable {
   });
 
   private constructor(client: KeyspaceClient, keepAlive: LeaseKeepAlive) {
+    super();
     this.client = client;
     this.#keepAlive = keepAlive;
     this.guards = new Guards(client.rpc, keepAlive.id, client.core.guardPrefix);
@@ -135,14 +136,9 @@ export class Session implements AsyncDisposable {
     throw keepAlive.lostBy;
   }
 
-  /** Returns the fields that `JSON.stringify` writes. */
-  toJSON(): { readonly leaseId: string; readonly valid: boolean } {
-    return { leaseId: String(this.leaseId), valid: this.valid() };
-  }
-
   /** @internal */
-  [INSPECT](...args: InspectArguments): string {
-    return inspected('Session', { leaseId: this.leaseId, valid: this.valid() }, ...args);
+  override shown(): object {
+    return { leaseId: this.leaseId, valid: this.valid() };
   }
 
   /** ID of the lease. */

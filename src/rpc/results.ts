@@ -1,4 +1,4 @@
-import { plainFields } from '../base/index.js';
+import { Printable } from '../base/index.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
 
 /**
@@ -7,18 +7,15 @@ import * as wire from '../gen/etcdserverpb/rpc.js';
  */
 export type WithHeader<Result> = Result & { readonly header: wire.ResponseHeader };
 
-class Result {
+class Result extends Printable {
   /** @internal The class name that `console.log` shows. It is set here, because a bundler may rename the class. */
-  static readonly name = 'Result';
+  static override readonly name = 'Result';
   readonly header: wire.ResponseHeader;
 
   constructor(header: wire.ResponseHeader | undefined, fields: object) {
+    super();
     this.header = header ?? wire.ResponseHeader.create();
     Object.assign(this, fields);
-  }
-
-  toJSON(): Record<string, unknown> {
-    return plainFields(this);
   }
 }
 

@@ -25,7 +25,7 @@ test('a KeyValue prints bytes that are not text as bytes', async () => {
   await etcd.put(key, Uint8Array.of(0xff, 1));
   const kv = await etcd.get(key);
   expect(inspect(kv)).toContain('value: Uint8Array(2) [ 255, 1 ]');
-  expect(JSON.parse(JSON.stringify(kv))).toMatchObject({ key, valueBase64: '/wE=' });
+  expect(JSON.parse(JSON.stringify(kv))).toMatchObject({ key, value: { base64: '/wE=' } });
 });
 
 test('`inspect` prints `[KeyValue]` or `[Object]` for a KeyValue below the depth limit', async () => {

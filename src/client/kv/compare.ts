@@ -6,6 +6,7 @@ import {
   checkInt64,
   invalidInput,
   ownBytes,
+  printable,
   show,
   toBytes,
 } from '../../base/index.js';
@@ -84,7 +85,7 @@ const COMPARE_TARGETS = {
 function ownCondition(condition: Compare): Compare {
   checkChoice(COMPARE_RESULTS, condition.operator, 'operator');
   if (condition.target !== 'value') checkInt64(condition.operand, 'operand');
-  return { ...condition, keys: ownKeys(condition.keys) };
+  return printable({ ...condition, keys: ownKeys(condition.keys) });
 }
 
 /** Checks a condition, and converts it to the message `Compare` of a request. */

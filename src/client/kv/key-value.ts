@@ -1,13 +1,4 @@
-import {
-  checkFunction,
-  EtcdError,
-  INSPECT,
-  type InspectArguments,
-  inspected,
-  textOf,
-  toBase64,
-  validTextOf,
-} from '../../base/index.js';
+import { checkFunction, EtcdError, Printable, textOf, validTextOf } from '../../base/index.js';
 import type * as mvccpb from '../../gen/mvccpb/kv.js';
 
 /**
@@ -17,9 +8,9 @@ import type * as mvccpb from '../../gen/mvccpb/kv.js';
  * const kv = await etcd.get('config/size');
  * if (kv !== undefined) console.log(kv.keyText(), kv.text(), kv.modRevision);
  */
-export class KeyValue {
+export class KeyValue extends Printable {
   /** @internal The class name that `console.log` shows. It is set here, because a bundler may rename the class. */
-  static readonly name = 'KeyValue';
+  static override readonly name = 'KeyValue';
   readonly key: Uint8Array;
   /** The value. Empty if the key was read with `keysOnly`. */
   readonly value: Uint8Array;
@@ -34,6 +25,7 @@ export class KeyValue {
 
   /** @internal */
   constructor(kv: mvccpb.KeyValue) {
+    super();
     this.key = kv.key;
     this.value = kv.value;
     this.createRevision = kv.createRevision;
@@ -79,31 +71,9 @@ export class KeyValue {
     }
   }
 
-  /**
-   * Returns the fields that `JSON.stringify` writes. `key` and `value` are text; if the bytes are not valid UTF-8,
-   * `keyBase64` or `valueBase64` replaces the text. `createRevision`, `modRevision`, `version` and `lease` are decimal
-   * strings, because numbers in JSON are exact only up to 2^53.
-   */
-  toJSON(): Readonly<Record<string, string>> {
-    return {
-      ...jsonField('key', this.key),
-      ...jsonField('value', this.value),
-      createRevision: String(this.createRevision),
-      modRevision: String(this.modRevision),
-      version: String(this.version),
-      lease: String(this.lease),
-    };
-  }
-
   /** Returns `key = value`, for messages that people read. Malformed UTF-8 becomes U+FFFD. */
-  toString(): string {
+  override toString(): string {
     return `${this.keyText()} = ${this.text()}`;
-  }
-
-  /** @internal */
-  [INSPECT](...args: InspectArguments): string {
-    const text = (bytes: Uint8Array): unknown => validTextOf(bytes) ?? bytes;
-    return inspected('KeyValue', { ...this, key: text(this.key), value: text(this.value) }, ...args);
   }
 }
 
@@ -131,9 +101,4 @@ function invalidJson(problem: string, cause: unknown): EtcdError {
     outcome: 'not-sent',
     cause,
   });
-}
-
-function jsonField(name: string, bytes: Uint8Array): Readonly<Record<string, string>> {
-  const text = validTextOf(bytes);
-  return text === undefined ? { [`${name}Base64`]: toBase64(bytes) } : { [name]: text };
 }

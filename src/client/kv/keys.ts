@@ -7,6 +7,7 @@ import {
   isBytes,
   isWellFormed,
   NO_BYTES,
+  Printable,
   toBytes,
 } from '../../base/index.js';
 import type { Init } from '../../wire/index.js';
@@ -37,12 +38,15 @@ const KEY_RANGE: unique symbol = Symbol.for('etcdwire.KeyRange');
  * await etcd.range(configuration);
  * await etcd.delete(configuration);
  */
-export class KeyRange {
+export class KeyRange extends Printable {
+  /** @internal */
+  static override readonly name = 'KeyRange';
   readonly key: Uint8Array;
   readonly rangeEnd: Uint8Array;
 
   /** @internal */
   constructor(key: Uint8Array, rangeEnd: Uint8Array) {
+    super();
     this.key = key;
     this.rangeEnd = rangeEnd;
   }

@@ -8,6 +8,7 @@ import {
   invalidInput,
   KEYS_HINTS,
   oneOf,
+  printable,
   toBytes,
 } from '../../base/index.js';
 import * as wire from '../../gen/etcdserverpb/rpc.js';
@@ -220,7 +221,7 @@ export const withLastRev: () => FirstOf = firstOf('modRevision', 'desc');
  * const { kvs } = await etcd.range(prefix('queue/'), { ...withLastCreate(), ...withMaxCreateRev(before) });
  */
 export function withMaxCreateRev(maxCreateRevision: bigint): { readonly maxCreateRevision: bigint } {
-  return { maxCreateRevision: checkInt64(maxCreateRevision, 'maxCreateRevision') };
+  return printable({ maxCreateRevision: checkInt64(maxCreateRevision, 'maxCreateRevision') });
 }
 
 const SORT_TARGETS = {

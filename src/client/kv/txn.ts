@@ -8,6 +8,7 @@ import {
   invalidInput,
   KEYS_HINTS,
   ownBytes,
+  printable,
   show,
 } from '../../base/index.js';
 import type * as wire from '../../gen/etcdserverpb/rpc.js';
@@ -143,30 +144,22 @@ type NotInferred<T> = [T][T extends unknown ? 0 : never];
  */
 export const op = {
   /** Reads one key. The result is the key, or undefined if it does not exist. Accepts the options of `etcd.get`. */
-  get: (key: BytesLike, options?: GetOptions): GetOp => ({
-    type: 'get',
-    key: ownKey(key, 'key'),
-    options: getOptions(options),
-  }),
+  get: (key: BytesLike, options?: GetOptions): GetOp =>
+    printable({ type: 'get', key: ownKey(key, 'key'), options: getOptions(options) }),
   /** Reads a range of keys. Accepts the options of `etcd.range`. */
-  range: (keys: Keys, options?: RangeOptions): RangeOp => ({
-    type: 'range',
-    keys: ownKeys(keys),
-    options: rangeOptions(options),
-  }),
+  range: (keys: Keys, options?: RangeOptions): RangeOp =>
+    printable({ type: 'range', keys: ownKeys(keys), options: rangeOptions(options) }),
   /** Puts a key. Accepts the options of `etcd.put`. */
-  put: (key: BytesLike, value: BytesLike, options?: PutOptions): PutOp => ({
-    type: 'put',
-    key: ownKey(key, 'key'),
-    value: ownBytes(value, 'value'),
-    options: putOptions(options),
-  }),
+  put: (key: BytesLike, value: BytesLike, options?: PutOptions): PutOp =>
+    printable({
+      type: 'put',
+      key: ownKey(key, 'key'),
+      value: ownBytes(value, 'value'),
+      options: putOptions(options),
+    }),
   /** Deletes a key or a range of keys. Accepts the options of `etcd.delete`. */
-  delete: (keys: Keys, options?: DeleteOptions): DeleteOp => ({
-    type: 'delete',
-    keys: ownKeys(keys),
-    options: deleteOptions(options),
-  }),
+  delete: (keys: Keys, options?: DeleteOptions): DeleteOp =>
+    printable({ type: 'delete', keys: ownKeys(keys), options: deleteOptions(options) }),
   /** Runs a nested transaction (etcd 3.3 and later). */
   txn: <
     const If extends Conditions = undefined,
@@ -178,7 +171,7 @@ export const op = {
   ): TxnOp<NotInferred<If>, Then, Else> => {
     const own = ownTxn(txn);
     txnRequest(own);
-    return { type: 'txn', txn: own };
+    return printable({ type: 'txn', txn: own });
   },
 };
 

@@ -1,4 +1,4 @@
-import { CheckedSignal, type Deadlines, EtcdError, type Expiring } from '../../base/index.js';
+import { CheckedSignal, type Deadlines, EtcdError, type Expiring, Printable } from '../../base/index.js';
 import { Moment } from './moment.js';
 
 /**
@@ -39,7 +39,9 @@ export interface KeepAliveScope {
  * reads the answer. The server counts from the later time when it received the request, so the lease does not expire
  * before the client's deadline. Time for which the machine was suspended counts, too (see `Moment`).
  */
-export class KeepAlive implements AsyncDisposable {
+export class KeepAlive extends Printable implements AsyncDisposable {
+  /** @internal */
+  static override readonly name = 'KeepAlive';
   /** The ID of the lease. */
   readonly id: bigint;
   /** Created when the program first reads `signal`, because an AbortSignal takes about 1 kB of memory. */
@@ -58,11 +60,17 @@ export class KeepAlive implements AsyncDisposable {
   #ttl: number | undefined;
   #onFirstRenewal: (() => void)[] = [];
 
+  /** @internal */
+  override shown(): object {
+    return { id: this.id, ttl: this.ttl, valid: this.valid() };
+  }
+
   /** @internal The keepalives of the keyspace that has opened this one. */
   readonly scope: KeepAliveScope | undefined;
 
   /** @internal `deadlines` runs the timer of the deadline. */
   constructor(id: bigint, deadlines: Deadlines<Expiring>, scope?: KeepAliveScope) {
+    super();
     this.id = id;
     this.#deadlines = deadlines;
     this.scope = scope;

@@ -5,6 +5,7 @@ import {
   EtcdError,
   invalidInput,
   monotonicMs,
+  type Printable,
   show,
 } from '../../base/index.js';
 import * as leaseMethods from '../../gen/methods/lease.js';
@@ -88,7 +89,7 @@ export const REPEATABLE_GRANT = { ...leaseMethods.leaseGrant, repeatable: true }
  * await etcd.put('workers/1', 'up', { lease });
  */
 export interface KeepAlive
-  extends Omit<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose' | 'lostBy' | 'onLost'> {
+  extends Omit<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose' | 'lostBy' | 'onLost' | keyof Printable> {
   /**
    * Aborts when the lease is lost. The abort reason is an `EtcdError`. Each read of `aborted` compares the deadline
    * with the clocks of the machine, so the result is correct even if the timer fires late or the machine was suspended.

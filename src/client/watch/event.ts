@@ -1,10 +1,10 @@
-import { textOf } from '../../base/index.js';
+import { Printable, textOf } from '../../base/index.js';
 import { EventType, type Event as WireEvent, type KeyValue as WireKeyValue } from '../../gen/mvccpb/kv.js';
 import { KeyValue } from '../kv/key-value.js';
 import { withoutPrefix } from '../kv/keys.js';
 
 /** The fields that a put and a deletion have in common. */
-abstract class KeyEvent {
+abstract class KeyEvent extends Printable {
   readonly key: Uint8Array;
   /** The revision of the event. */
   readonly modRevision: bigint;
@@ -16,6 +16,7 @@ abstract class KeyEvent {
 
   /** @internal */
   constructor(kv: WireKeyValue, prevKv: WireKeyValue | undefined) {
+    super();
     this.key = kv.key;
     this.modRevision = kv.modRevision;
     this.prevKv = prevKv && new KeyValue(prevKv);
@@ -35,6 +36,8 @@ abstract class KeyEvent {
  * for await (const event of etcd.watch(prefix('config/'))) if (event.type === 'put') apply(event);
  */
 export class PutEvent extends KeyEvent {
+  /** @internal */
+  static override readonly name = 'PutEvent';
   readonly type = 'put';
   /** The key with its new value. */
   readonly kv: KeyValue;
@@ -54,6 +57,8 @@ export class PutEvent extends KeyEvent {
  * for await (const event of etcd.watch(prefix('config/'))) if (event.type === 'delete') log(event);
  */
 export class DeleteEvent extends KeyEvent {
+  /** @internal */
+  static override readonly name = 'DeleteEvent';
   readonly type = 'delete';
 }
 
@@ -89,6 +94,18 @@ export type WatchEvent = PutEvent | DeleteEvent;
 export interface WatchBatch {
   readonly revision: bigint;
   readonly events: readonly WatchEvent[];
+}
+
+export class Batch extends Printable implements WatchBatch {
+  static override readonly name = 'WatchBatch';
+  readonly revision: bigint;
+  readonly events: readonly WatchEvent[];
+
+  constructor(revision: bigint, events: readonly WatchEvent[]) {
+    super();
+    this.revision = revision;
+    this.events = events;
+  }
 }
 
 /** Approximate number of bytes of memory that an event takes in addition to its keys and values. */
@@ -147,7 +164,7 @@ export class RevisionAssembler {
   }
 
   #takeInto(whole: WatchBatch[]): void {
-    if (this.#events.length > 0) whole.push({ revision: this.#revision, events: this.#events });
+    if (this.#events.length > 0) whole.push(new Batch(this.#revision, this.#events));
     this.#events = [];
   }
 }

@@ -4,7 +4,7 @@ import type { Event as WireEvent } from '../../gen/mvccpb/kv.js';
 import type { WaitTrace } from '../../rpc/index.js';
 import type { Init } from '../../wire/index.js';
 import { type Keys, prefixInterval, resolveKeys } from '../kv/keys.js';
-import { RevisionAssembler, type WatchBatch, weightOf } from './event.js';
+import { Batch, RevisionAssembler, type WatchBatch, weightOf } from './event.js';
 
 /** Records which revisions a watch has delivered, and from which revision the watch continues on the next stream. */
 export class RevisionCursor {
@@ -270,7 +270,7 @@ export class ServerWatch {
     if (isCertain) this.#cursor.progressed(headerRevision);
     // A slow consumer needs only the latest of several reports in a row.
     if (this.#options.progress)
-      this.batches.pushLatest({ revision: headerRevision, events: [] }, ({ events }) => events.length === 0);
+      this.batches.pushLatest(new Batch(headerRevision, []), ({ events }) => events.length === 0);
     // The server reports progress only to a watch that has received all events.
     if (isCertain && this.until === undefined) this.#owner.received(emptySpan(), headerRevision);
   }

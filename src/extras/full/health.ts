@@ -4,6 +4,7 @@ import {
   checkSignal,
   type EtcdError,
   monotonicMs,
+  printable,
   type SignalOption,
 } from '../../base/index.js';
 import { type Client, checkFullClient } from './client.js';
@@ -79,11 +80,11 @@ export async function health(client: Client, options: HealthOptions = {}): Promi
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
   const call = { timeoutMs, signal };
   const endpoints = await Promise.all(client.endpoints.map((endpoint) => healthOf(client, endpoint, call)));
-  return {
+  return printable({
     canServe: endpoints.some(({ isHealthy }) => isHealthy),
     allHealthy: endpoints.every(({ isHealthy, problems }) => isHealthy && problems.length === 0),
     endpoints,
-  };
+  });
 }
 
 async function healthOf(
@@ -100,7 +101,7 @@ async function healthOf(
     client.maintenance.status(endpoint, call).catch(() => undefined),
   ]);
   const isHealthy = typeof answer === 'number';
-  return {
+  return printable({
     endpoint,
     isHealthy,
     latencyMs: isHealthy ? answer : undefined,
@@ -111,5 +112,5 @@ async function healthOf(
     version: known?.version,
     problems: known?.errors ?? [],
     dbSize: known?.dbSize,
-  };
+  });
 }

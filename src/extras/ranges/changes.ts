@@ -6,6 +6,7 @@ import {
   type EtcdError,
   idOf,
   onAbort,
+  printable,
   type SignalOption,
 } from '../../base/index.js';
 import type { KeyValue } from '../../client/index.js';
@@ -106,9 +107,9 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
 }
 
 function changeOf({ old, kv }: Pending): RangeChange {
-  if (kv !== undefined) return { type: 'put', key: kv.key, kv, old };
+  if (kv !== undefined) return printable({ type: 'put', key: kv.key, kv, old });
   const last = old as KeyValue;
-  return { type: 'delete', key: last.key, kv, old: last };
+  return printable({ type: 'delete', key: last.key, kv, old: last });
 }
 
 /**

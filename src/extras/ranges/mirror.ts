@@ -9,6 +9,7 @@ import {
   iterate,
   KEYS_HINTS,
   pause,
+  printable,
   type SignalOption,
 } from '../../base/index.js';
 import {
@@ -166,16 +167,16 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
           for await (const page of this.#pages(watch, readsWhole, signal)) {
             revision = page.revision;
             phase = 'reading';
-            yield { type: 'keys', revision, kvs: [...page.kvs] };
+            yield printable({ type: 'keys', revision, kvs: [...page.kvs] });
           }
         } else await this.#checkStore(signal);
         // A server has answered, so the client knows the cluster.
         const clusterId = this.#watches.stream.cluster?.id ?? 0n;
-        if (isReading) yield { type: 'synced', clusterId, revision };
+        if (isReading) yield printable({ type: 'synced', clusterId, revision });
         phase = 'following';
         failures = 0;
         for await (const batch of watch.batches())
-          if (batch.revision > revision) yield { type: 'events', clusterId, ...batch };
+          if (batch.revision > revision) yield printable({ type: 'events', clusterId, ...batch });
         return;
       } catch (error) {
         if (!(error instanceof EtcdError) || signal?.aborted) throw error;
@@ -186,7 +187,7 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
           readsWhole = phase === 'reading' && !readsWhole && reason === 'Compacted';
           fromRevision = 0n;
           phase = 'reading';
-          yield { type: 'resync', cause: error };
+          yield printable({ type: 'resync', cause: error });
         } else if (!isUnanswered || !this.#waits) throw error;
         // In the remaining case, no server has answered yet. The next attempt starts at the same revision.
       } finally {

@@ -4,6 +4,7 @@ import {
   checkPositiveCount,
   EtcdError,
   iterate,
+  printable,
   type SignalOption,
 } from '../../base/index.js';
 import {
@@ -121,14 +122,14 @@ class KeyHistory {
       // Yield the versions from `kv` back to the one that created the key.
       while (kv !== undefined) {
         if (kv === 'compacted') return yield endAfter(from - 1n, from);
-        yield { type: 'put', revision: kv.modRevision, kv };
+        yield printable({ type: 'put', revision: kv.modRevision, kv });
         from = kv.modRevision;
         kv = kv.version === 1n ? undefined : await this.#readBefore(kv);
       }
       deletions ??= await this.#deletionsBefore(from);
       const revision = deletions.revisions.pop();
       if (revision === undefined) return yield endAfter(deletions.after, from);
-      yield { type: 'delete', revision };
+      yield printable({ type: 'delete', revision });
       from = revision;
       kv = await this.#read(revision - 1n);
       if (kv === undefined) throw restored();
@@ -183,8 +184,8 @@ class KeyHistory {
  * Returns the last entry of a history whose oldest change is at `from`, and that contains every change after `after`.
  */
 function endAfter(after: bigint, from: bigint): HistoryEntry {
-  if (after === 0n) return { type: 'end', reason: 'beginning', revision: 0n };
-  return { type: 'end', reason: 'compacted', revision: after < from ? after : from - 1n };
+  if (after === 0n) return printable({ type: 'end', reason: 'beginning', revision: 0n });
+  return printable({ type: 'end', reason: 'compacted', revision: after < from ? after : from - 1n });
 }
 
 function restored(cause?: unknown): EtcdError {

@@ -8,6 +8,7 @@ import {
   environment,
   invalidInput,
   messageOf,
+  Printable,
   show,
   textOf,
   toBytes,
@@ -169,7 +170,9 @@ interface JobParts extends JobSettings {
  * console.log(to, job.attempt);
  * await job.complete();
  */
-export class Job {
+export class Job extends Printable {
+  /** @internal */
+  static override readonly name = 'Job';
   readonly id: string;
   readonly value: Uint8Array;
   /** Number of tries of the job, including this one: 1 for the first. */
@@ -196,6 +199,7 @@ export class Job {
 
   /** @internal */
   constructor(parts: JobParts) {
+    super();
     this.#parts = parts;
     this.id = parts.held.name;
     this.value = parts.value;
@@ -203,6 +207,12 @@ export class Job {
     this.priority = parts.state.priority;
     this.signal = parts.signal;
     this.held = parts.held;
+  }
+
+  /** @internal */
+  override shown(): object {
+    const { id, value, attempt, priority } = this;
+    return { id, value, attempt, priority };
   }
 
   /** @internal The call of `complete`, `retry` or `bury` that is in progress or has succeeded. */
