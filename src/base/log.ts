@@ -112,6 +112,8 @@ export type EventListener = (event: ClientEvent) => void;
 /** The events of one client, for its logger, for listeners of the program, and for the streams of the client. */
 export class ClientEvents {
   readonly #listeners = new Set<EventListener>();
+  /** The listeners of the program. */
+  readonly #foreign = new Set<EventListener>();
 
   /** Calls `listener` for each event. Returns a function that removes the listener. */
   add(listener: EventListener): () => void {
@@ -122,7 +124,7 @@ export class ClientEvents {
 
   /** Does the same as `add`, but ignores errors of the listener, because they must not end a call or the process. */
   addForeign(listener: (event: ClientEvent) => unknown): () => void {
-    return this.add((event) => {
+    const off = this.add((event) => {
       try {
         const result = listener(event);
         if (result instanceof Promise) result.catch(() => {});
@@ -130,6 +132,16 @@ export class ClientEvents {
         // This method ignores errors of the listener.
       }
     });
+    this.#foreign.add(listener);
+    return () => {
+      this.#foreign.delete(listener);
+      off();
+    };
+  }
+
+  /** Whether the program gets the events, through its logger or a listener. */
+  get isObserved(): boolean {
+    return this.#foreign.size > 0;
   }
 
   /** Passes each event to the logger, if there is one. */

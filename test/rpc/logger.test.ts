@@ -186,6 +186,27 @@ test('`onEvent` passes the same events to its listener, also those of a namespac
   expect(lines).toHaveLength(2);
 });
 
+test('a client without a logger or a listener emits one warning when no endpoint has answered for 2 s', async () => {
+  const [first = 0, second = 0] = await freePorts(2);
+  const endpoints = [first, second].map((port) => `http://127.0.0.1:${port}`);
+  const warnings: (Error & { readonly code?: string })[] = [];
+  const note = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', note);
+  onTestFinished(() => void process.off('warning', note));
+  const ours = (): string[] =>
+    warnings
+      .filter(({ code, message }) => code === 'ETCDWIRE_UNREACHABLE' && message.includes(`:${first}`))
+      .map(String);
+  const [silent, logged] = [openClient({ endpoints }), openClient({ endpoints, logger: recordingLogger().logger })];
+  const waits = [silent, silent, logged].map((etcd) => errorOf(etcd.get('k', { timeoutMs: 6_000 })));
+  await expect.poll(ours).toHaveLength(1);
+  expect(ours()[0]).toMatch(
+    /^Warning: etcdwire has had no answer for 2 s, and tries again \(http:.*ECONNREFUSED.*; http:/,
+  );
+  await Promise.all(waits);
+  expect(ours()).toHaveLength(1);
+});
+
 test('a listener of `onEvent` that throws disturbs neither calls nor other listeners', async () => {
   const etcd = openClient();
   etcd.onEvent(() => {

@@ -272,7 +272,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   connect: call(
     {
       options: options(
-        { ...FULL_CLIENT_OPTIONS, failFastMs: MS, signal: SIGNAL },
+        { ...FULL_CLIENT_OPTIONS, failFastMs: MS, waitMs: right(0, '1.5'), signal: SIGNAL },
         { endpoints: ['http://127.0.0.1:1'] },
       ),
     },

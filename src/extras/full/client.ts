@@ -37,6 +37,7 @@ import {
 } from '../../rpc/index.js';
 import { type CachedRange, cachedRangeOf, type Mirror, type MirrorOptions, mirrorOf } from '../ranges/index.js';
 import { retriedWrites } from '../writes/index.js';
+import { warnWhenUnreachable } from './unreachable-warning.js';
 
 /**
  * A `CoreKeyspace` that can also follow a range of keys. The `Client` of `etcdwire` and its namespaces implement this
@@ -149,6 +150,7 @@ export class Client extends CoreClient implements Keyspace {
     const core = coreLayers(options);
     const { channel, configured } = core;
     const settings = { ...core.settings, retryWrites };
+    warnWhenUnreachable(settings.events, settings.closed, () => channel.endpoints);
     const direct = orderedReads ? withOrderedReads(core.transport, channel.cluster) : core.transport;
     const rpc = new Rpc(direct, settings);
     const sync = (call?: CallOptions) => syncEndpoints(rpc, channel, configured, allowEndpoint, call);

@@ -1,12 +1,17 @@
 import {
   amended,
+  backoffMs,
   canceled,
+  checkDelay,
   checkMs,
   checkOptions,
   checkSignal,
   EtcdError,
   explained,
+  type Logger,
+  monotonicMs,
   pause,
+  pauseUntil,
   type Reason,
   type SignalOption,
   withCallers,
@@ -23,6 +28,12 @@ export interface ConnectLimits {
    * endpoint has failed. With `auth`, the check of the credentials follows, whose time limit is `timeoutMs`.
    */
   readonly failFastMs?: number | undefined;
+  /**
+   * Milliseconds for which `connect` tries again after every endpoint has failed, for example because etcd starts after
+   * the program. An attempt that has begun by then may take another `failFastMs`. The `logger` of the client reports
+   * the failures of this time. Default 0.
+   */
+  readonly waitMs?: number | undefined;
   /** Cancels `connect`. It has no effect on the client that `connect` has returned. */
   readonly signal?: SignalOption;
 }
@@ -35,13 +46,15 @@ export interface ConnectLimits {
  */
 export type ConnectOptions = (ClientOptions | EmbeddedClientOptions) & ConnectLimits;
 
-const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, failFastMs: checkMs, signal: checkSignal } as const;
+const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, failFastMs: checkMs, waitMs: checkDelay, signal: checkSignal } as const;
 const DEFAULT_FAIL_FAST_MS = 5_000;
 /**
  * Maximum number of times within `failFastMs` that `connect` asks a member for its leader, while the member does not
  * answer the read.
  */
 const STATUS_CALLS = 5;
+
+const SILENT: Logger = { warn: () => {}, info: () => {} };
 
 /** No caller waits for the calls of a client that `connect` closes. */
 const NO_DRAIN = { drainMs: 0 } as const;
@@ -88,7 +101,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
  * Asks all endpoints at the same time, and needs the answer of only one. Opens separate connections for this purpose,
  * and closes them again.
  *
- * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed. The message says for each
+ * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed, but not before `waitMs`. The message says for each
  * endpoint what is wrong and, if the client knows a remedy, what to do about it. If all endpoints have failed for the
  * same reason, the error has this reason. Otherwise, its reason is `ConnectFailed`. If there are several endpoints, the
  * `cause` is an `AggregateError` of all failures. If a member refuses the credentials, or requires some, `connect`
@@ -101,12 +114,12 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
  */
 export async function connect(options: ConnectOptions = {}): Promise<Client> {
   checkOptions(options, CONNECT_OPTIONS, 'connect');
-  const { failFastMs = DEFAULT_FAIL_FAST_MS, signal, ...given } = options;
+  const { failFastMs = DEFAULT_FAIL_FAST_MS, waitMs = 0, signal, ...given } = options;
   // `new Client` checks these options.
   const clientOptions = given as ClientOptions;
   const client = new Client(clientOptions);
   try {
-    const refusal = await firstAnswer(clientOptions, { failFastMs, signal });
+    const refusal = await firstAnswer(clientOptions, { failFastMs, waitMs, signal });
     const isLoggedIn = clientOptions.auth !== undefined;
     if (isLoggedIn) await client.get(HEALTH_KEY, { signal }).catch(throwUnlessPermission);
     else if (refusal !== undefined) throwUnlessPermission(refusal);
@@ -125,27 +138,35 @@ function throwUnlessPermission(error: EtcdError): void {
 
 interface Limits {
   readonly failFastMs: number;
+  readonly waitMs: number;
   readonly signal: SignalOption;
 }
 
 /**
- * Asks all endpoints. Resolves when a member has answered, with the member's error if it has refused the read.
+ * Asks all endpoints, until a member has answered or `waitMs` has passed. Resolves with the member's error if it has
+ * refused the read.
  *
  * @throws EtcdError that describes the failures of all endpoints.
  */
 async function firstAnswer(options: ClientOptions, limits: Limits): Promise<EtcdError | undefined> {
   // This client needs no token, because a refusal is an answer, too. To obtain a token, it would have to choose an
   // endpoint before it knows which one works.
-  const { auth: _, autoSyncIntervalMs: __, logger: ___, ...unauthenticated } = options;
-  const client = new Client({ ...unauthenticated, timeoutMs: limits.failFastMs });
+  const { auth: _, autoSyncIntervalMs: __, logger, ...unauthenticated } = options;
+  const { failFastMs, waitMs, signal } = limits;
+  // Without `waitMs`, the error of `connect` says what is wrong.
+  const client = new Client({ ...unauthenticated, logger: waitMs > 0 ? logger : SILENT, timeoutMs: failFastMs });
+  const dueMs = monotonicMs() + waitMs;
   try {
-    return await Promise.any(client.endpoints.map((endpoint) => answerOf(client, endpoint, limits)));
-  } catch (error) {
-    if (limits.signal?.aborted) throw canceled(limits.signal, 'not-sent');
-    const { errors }: { readonly errors: readonly unknown[] } = error as AggregateError;
-    // An interceptor may throw other errors.
-    for (const each of errors) if (!(each instanceof EtcdError)) throw each;
-    throw unreachable(errors as EtcdError[]);
+    for (let attempt = 0; ; attempt += 1) {
+      const answers = client.endpoints.map((endpoint) => answerOf(client, endpoint, limits));
+      const result = await Promise.any(answers).catch(({ errors }: AggregateError) => ({ errors }));
+      if (result === undefined || result instanceof EtcdError) return result;
+      if (signal?.aborted) throw canceled(signal, 'not-sent');
+      // An interceptor may throw other errors.
+      for (const each of result.errors) if (!(each instanceof EtcdError)) throw each;
+      if (monotonicMs() >= dueMs) throw unreachable(result.errors);
+      await pauseUntil(Math.min(dueMs, monotonicMs() + backoffMs(attempt)), signal);
+    }
   } finally {
     await client.close(NO_DRAIN);
   }

@@ -1,8 +1,10 @@
 import { createServer as createHttpServer } from 'node:http';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect as connectSocket, createServer, type Server, type Socket } from 'node:net';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { Authority } from '../../../packages/cli/src/proxy/authority.js';
-import { type ConnectOptions, connect, type EtcdError } from '../../../src/index.js';
+import { methods } from '../../../src/gen/methods.js';
+import { type ConnectOptions, connect, type EtcdError, type Interceptor } from '../../../src/index.js';
+import { freePorts } from '../../../src/testing/etcd/free-ports.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import type { TransportFactory } from '../../../src/wire/transport.js';
 import { enableAuth, ROOT, USER } from '../../support/auth-etcd.js';
@@ -246,6 +248,51 @@ test('`connect` closes its client and its connections when it rejects', async ()
   expect([opened, closed]).toEqual([2, 2]);
   await errorOf(connect({ endpoints: [url], failFastMs: 50 }));
   await expect.poll(() => sockets.size).toBe(0);
+});
+
+test('`connect` waits for an etcd that starts within `waitMs`, and its logger tells of the wait once', async () => {
+  const [free = 0] = await freePorts(1);
+  const lines: string[] = [];
+  const start = async (): Promise<void> => {
+    const server = createServer((socket) => {
+      const upstream = connectSocket(Number(new URL(ETCD).port), '127.0.0.1').on('error', () => socket.destroy());
+      socket
+        .on('error', () => upstream.destroy())
+        .pipe(upstream)
+        .pipe(socket);
+    });
+    await new Promise<void>((resolve) => server.listen(free, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+  };
+  const logger = {
+    info: () => {},
+    warn: (message: string) => {
+      if (lines.push(message) === 1) void start();
+    },
+  };
+  const etcd = await connected({ endpoints: [`http://127.0.0.1:${free}`], waitMs: 60_000, logger });
+  await etcd.get(unique());
+  expect(lines).toEqual(['endpoint unavailable']);
+});
+
+test('`connect` rejects when no endpoint has answered within `waitMs`', async () => {
+  let reads = 0;
+  const counting: Interceptor = {
+    unary: (call, next) => {
+      if (call.method.path === methods.kv.range.path) reads += 1;
+      return next(call);
+    },
+  };
+  const error = await errorOf(connect({ endpoints: [REFUSED], waitMs: 500, interceptors: [counting] }));
+  expect(error).toMatchObject({ reason: 'ConnectFailed', outcome: 'not-sent' });
+  expect(reads).toBeGreaterThan(1);
+});
+
+test('`connect` stops waiting when its signal aborts', async () => {
+  const controller = new AbortController();
+  const logger = { info: () => {}, warn: () => controller.abort() };
+  const rejected = connect({ endpoints: [REFUSED], waitMs: 600_000, logger, signal: controller.signal });
+  expect(await errorOf(rejected)).toMatchObject({ reason: 'Canceled' });
 });
 
 test('`connect` refuses invalid options', async () => {
