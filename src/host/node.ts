@@ -11,7 +11,7 @@ import {
   type TLSSocket,
   connect as tlsConnect,
 } from 'node:tls';
-import { after, environment, ProcessKeeper, readError } from '../base/index.js';
+import { after, environment, ProcessKeeper, readError, withoutFrames } from '../base/index.js';
 import type { Endpoint } from './endpoint.js';
 import {
   type AsyncContext,
@@ -98,13 +98,13 @@ export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
  * Returns the byte stream over a socket. The caller calls `events.opened`, and `events.read` with the received bytes.
  */
 export function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream {
-  let problem: string | undefined;
+  let failure: Error | undefined;
   socket
     .on('error', (error) => {
-      problem ??= describe(error);
+      failure ??= withoutFrames(error);
     })
     .on('drain', () => events.drained())
-    .on('close', () => events.closed(problem));
+    .on('close', () => events.closed(failure && describe(failure), failure));
   return {
     write(parts) {
       if (socket.destroyed || socket.readableEnded) return undefined;
@@ -215,7 +215,7 @@ function tlsOverDuplex(
       keepProcessAlive(false);
       duplex.destroy();
     });
-  const bytes = overSocket(socket, { ...events, closed: (problem) => events.closed(problem, cause) });
+  const bytes = overSocket(socket, { ...events, closed: (problem, failure) => events.closed(problem, cause ?? failure) });
   return { ...bytes, keepProcessAlive: (busy) => keepProcessAlive(busy && !socket.destroyed) };
 }
 

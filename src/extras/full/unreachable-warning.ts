@@ -1,4 +1,4 @@
-import { after, type ClientEvents } from '../../base/index.js';
+import { after, type ClientEvents, onAbort } from '../../base/index.js';
 
 /** Milliseconds without an answer of any endpoint after which the client warns. */
 const WARN_AFTER_MS = 2_000;
@@ -22,7 +22,7 @@ export function warnWhenUnreachable(
   let stopTimer: (() => void) | undefined;
   const isUnreachable = (): boolean => endpoints().every((endpoint) => problems.has(endpoint));
   const warn = (): void => {
-    if (closed.aborted || events.isObserved || !isUnreachable()) return;
+    if (events.isObserved || !isUnreachable()) return;
     const list = endpoints().map((endpoint) => `${endpoint}: ${problems.get(endpoint)}`);
     (globalThis as WithWarnings).process?.emitWarning?.(
       `etcdwire has had no answer for ${WARN_AFTER_MS / 1_000} s, and tries again (${list.join('; ')})`,
@@ -39,4 +39,5 @@ export function warnWhenUnreachable(
       stopTimer = undefined;
     }
   });
+  onAbort(closed, () => stopTimer?.());
 }

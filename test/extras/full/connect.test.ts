@@ -93,7 +93,7 @@ describe('`connect` rejects at once and says what to do when', async () => {
   test('no program listens at the port', async () => {
     const error = await failureOf({ endpoints: [REFUSED] });
     expect(error).toMatchObject({ reason: 'ConnectFailed', code: 'Unavailable' });
-    expect(error.cause).toBeUndefined();
+    expect(error.cause).toMatchObject({ code: 'ECONNREFUSED' });
     expect(error.message).toBe(
       `cannot connect to ${REFUSED}: connect ECONNREFUSED 127.0.0.1:1; no program listens there: start etcd, or correct the host and the port (etcd serves clients at 2379)`,
     );
