@@ -853,8 +853,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'closing a registration in a self-healing session removes a later registration with the same ID',
     file: 'src/extras/recipes/service.ts',
-    find: 'close = () => session.unregisterOwn(registered);',
-    replace: 'close = () => session.unregister(registered.key);',
+    find: 'close = () => selfHealing.unregisterOwn(registered);',
+    replace: 'close = () => selfHealing.unregister(registered.key);',
     tests: ['test/extras/recipes/service'],
     notSimulated: 'no simulated session registers an endpoint twice',
   },
@@ -944,9 +944,17 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a rate limiter lets tokens through early if the process stops between its reads of two clocks',
     file: 'src/extras/recipes/rate-limiter.ts',
-    find: 'const wallMs = environment.Date.now();\n      const startMs = monotonicMs();',
-    replace: 'const startMs = monotonicMs();\n      const wallMs = environment.Date.now();',
+    find: 'const wallMs = environment.Date.now();\n    const startMs = monotonicMs();',
+    replace: 'const startMs = monotonicMs();\n    const wallMs = environment.Date.now();',
     tests: ['test/extras/recipes/rate-limiter'],
+  },
+  {
+    bug: 'the key of a rate limiter expires before the whole burst is available again',
+    file: 'src/extras/recipes/rate-limiter.ts',
+    find: 'Math.max(MIN_TTL_S, Math.ceil(move.lifetimeMs / 1_000))',
+    replace: 'MIN_TTL_S',
+    tests: ['test/extras/recipes/rate-limiter'],
+    notSimulated: 'the simulated limiters give all tokens back within a minute',
   },
   {
     bug: 'a rate limiter allows a whole burst whenever several tokens are taken at once',

@@ -1,9 +1,11 @@
 import {
+  backoffMs,
   checkGivenOptions,
   checkOptions,
   checkPositive,
   checkPositiveCount,
   clientClosed,
+  EtcdError,
   environment,
   invalidInput,
   monotonicMs,
@@ -28,6 +30,7 @@ import {
   withinLimit,
 } from '../../locks/index.js';
 import { swapKey } from '../keys/index.js';
+import { LeasePool, type SharedLease } from './lease-pool.js';
 
 /** Options of a `RateLimiter`. All processes must use the same options. */
 export interface RateLimiterOptions {
@@ -59,6 +62,27 @@ const GRACE_DECAY = 0.95;
 const ANSWER_GRACES = 3;
 /** The resolution of the wall clock: it shows whole milliseconds. */
 const CLOCK_STEP_MS = 1;
+/**
+ * The minimum TTL of a key in seconds. Each process grants a lease about once in this time, because a lease lives for up
+ * to twice the TTL that a key needs.
+ */
+const MIN_TTL_S = 60;
+const GRANULARITY = 1;
+/** The maximum number of writes with one lease, because etcd deletes all keys of a lease in one revision. */
+const WRITES_PER_LEASE = 1_000;
+/** Time limit in milliseconds for the grant of a lease, if the client is a test double without a time limit. */
+const GRANT_TIMEOUT_MS = 15_000;
+
+/** The leases of the keys of all limiters of a client. */
+const pools = new WeakMap<CoreKeyspace, LeasePool>();
+
+/** A new value of the key, which takes tokens. */
+interface Move {
+  readonly value: string;
+  /** Milliseconds until the whole burst is available again. The key means nothing from then on. */
+  readonly lifetimeMs: number;
+  readonly taken: () => Reservation;
+}
 
 interface Reservation {
   /** Milliseconds until the tokens are due. The caller must wait until then. */
@@ -85,6 +109,10 @@ interface Reservation {
  * With a `burst` of 1, a late timer delays the tokens after it, so the fleet gets about a tenth less than `perSecond`.
  * A larger `burst` makes up for that. Each call costs at least two round trips, and the calls of all processes compete
  * for the key. Use a limiter for at most a few hundred calls a second.
+ *
+ * etcd deletes the key one to two minutes after the whole burst is available again, so a program may have a limiter for
+ * each of its users. All limiters of a client share leases: a process grants one about once a minute while it takes
+ * tokens, and then needs another round trip.
  *
  * @example
  * const limiter = new RateLimiter(etcd, 'limits/mail', { perSecond: 50, burst: 10 });
@@ -192,28 +220,62 @@ export class RateLimiter {
    * and returns undefined. `patience` multiplies the times by which the answer and the timer may be late.
    */
   async #reserve(tokens: number, patience: number, endMs: number, waiting: Waiting): Promise<Reservation | undefined> {
+    const { signal } = waiting;
+    const pool = this.#pool();
+    const { timeoutMs = GRANT_TIMEOUT_MS } = (this.#client as Partial<KeyspaceClient>).rpc?.settings ?? {};
+    let lease: SharedLease | undefined;
     let taken: (() => Reservation) | undefined;
-    const move = (kv: KeyValue | undefined, askedMs: number): readonly PutOp[] | undefined => {
-      // If the process is stopped between the two reads, this order makes it wait longer than it must, never shorter.
-      const wallMs = environment.Date.now();
-      const startMs = monotonicMs();
-      const graceMs = patience * (ANSWER_GRACES * this.#minGraceMs + 2 * (startMs - askedMs));
-      const nowUs = wallMs * US_PER_MS;
-      const { takenUs, free } = this.#parse(kv, nowUs);
-      const dueUs = tokens <= free ? nowUs : Math.max(nowUs, takenUs + (tokens - this.#burst) * this.#intervalUs);
-      const waitMs = (dueUs - nowUs) / US_PER_MS;
-      if (waitMs > 0 && startMs + waitMs > endMs) return undefined;
-      // The latest time at which these tokens may be used. Later tokens are due as if these tokens were used at this
-      // time.
-      const lastUs = Math.max(takenUs, dueUs + patience * this.#graceMs * US_PER_MS, nowUs + graceMs * US_PER_MS);
-      const moved = `${Math.ceil(lastUs + tokens * this.#intervalUs)} ${Math.max(0, free - tokens)}`;
-      // The monotonic clock may stop while a machine is suspended, and the wall clock may be set.
-      const passedMs = (): number => Math.max(monotonicMs() - startMs, environment.Date.now() - wallMs);
-      const limitMs = (lastUs - nowUs) / US_PER_MS - CLOCK_STEP_MS;
-      taken = () => ({ waitMs: waitMs - (monotonicMs() - startMs), lateMs: () => passedMs() - limitMs });
-      return [op.put(this.key, moved, { lease: kv?.lease })];
+    const change = async (kv: KeyValue | undefined, askedMs: number): Promise<readonly PutOp[] | undefined> => {
+      for (;;) {
+        const move = this.#move(kv, askedMs, tokens, patience, endMs);
+        if (move === undefined) return undefined;
+        lease = pool.leaseFor(Math.max(MIN_TTL_S, Math.ceil(move.lifetimeMs / 1_000)));
+        taken = move.taken;
+        if (lease.id !== undefined) return [op.put(this.key, move.value, { lease: lease.id })];
+        // The grant takes time, so the tokens must be computed again.
+        await lease.granted('RateLimiter', { signal, timeoutMs, deadline: monotonicMs() + timeoutMs });
+      }
     };
-    return (await swapKey(this.#client, this.key, move, waiting)) ? taken?.() : undefined;
+    for (let refusals = 0; ; refusals += 1) {
+      try {
+        return (await swapKey(this.#client, this.key, change, waiting)) ? taken?.() : undefined;
+      } catch (error) {
+        if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound' || lease === undefined) throw error;
+        pool.drop(lease);
+        if (refusals > 0) await pause(backoffMs(refusals), signal);
+      }
+    }
+  }
+
+  #pool(): LeasePool {
+    const pool = pools.get(this.#client) ?? new LeasePool(this.#client, GRANULARITY, WRITES_PER_LEASE);
+    pools.set(this.#client, pool);
+    return pool;
+  }
+
+  /** Returns the new value of the key if a process takes tokens now. See `#reserve` for the parameters. */
+  #move(kv: KeyValue | undefined, askedMs: number, tokens: number, patience: number, endMs: number): Move | undefined {
+    // If the process is stopped between the two reads, this order makes it wait longer than it must, never shorter.
+    const wallMs = environment.Date.now();
+    const startMs = monotonicMs();
+    const graceMs = patience * (ANSWER_GRACES * this.#minGraceMs + 2 * (startMs - askedMs));
+    const nowUs = wallMs * US_PER_MS;
+    const { takenUs, free } = this.#parse(kv, nowUs);
+    const dueUs = tokens <= free ? nowUs : Math.max(nowUs, takenUs + (tokens - this.#burst) * this.#intervalUs);
+    const waitMs = (dueUs - nowUs) / US_PER_MS;
+    if (waitMs > 0 && startMs + waitMs > endMs) return undefined;
+    // The latest time at which these tokens may be used. Later tokens are due as if these tokens were used at this
+    // time.
+    const lastUs = Math.max(takenUs, dueUs + patience * this.#graceMs * US_PER_MS, nowUs + graceMs * US_PER_MS);
+    const freeUs = Math.ceil(lastUs + tokens * this.#intervalUs);
+    // The monotonic clock may stop while a machine is suspended, and the wall clock may be set.
+    const passedMs = (): number => Math.max(monotonicMs() - startMs, environment.Date.now() - wallMs);
+    const limitMs = (lastUs - nowUs) / US_PER_MS - CLOCK_STEP_MS;
+    return {
+      value: `${freeUs} ${Math.max(0, free - tokens)}`,
+      lifetimeMs: (freeUs - nowUs) / US_PER_MS,
+      taken: () => ({ waitMs: waitMs - (monotonicMs() - startMs), lateMs: () => passedMs() - limitMs }),
+    };
   }
 
   /**

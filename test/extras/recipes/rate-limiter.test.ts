@@ -1,7 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import { RateLimiter, type RateLimiterOptions } from '../../../src/concurrency.js';
-import type { Interceptor } from '../../../src/index.js';
+import { Client, type Interceptor, prefix } from '../../../src/index.js';
+import { ManualClock, MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied, TXN } from '../../support/locks.js';
@@ -41,6 +42,39 @@ describe('RateLimiter', () => {
     clock.mockReturnValue(2_000_000);
     expect(await taken(12)).toBe(5);
     clock.mockRestore();
+  });
+
+  test('leaves no key after its burst is available again, and shares leases with other limiters of its client', async () => {
+    const clock = new ManualClock();
+    const etcd = new Client({ transport: memory(new MemoryEtcd({ clock })) });
+    for (let user = 0; user < 300; user += 1)
+      await new RateLimiter(etcd, `limits/${user}`, { perSecond: 1, burst: 2 }).take();
+    expect((await etcd.lease.list()).ids.length).toBeLessThan(5);
+    await clock.advance(59_000);
+    expect((await etcd.range(prefix('limits/'))).count).toBe(300);
+    await clock.advance(90_000);
+    expect((await etcd.range(prefix('limits/'))).count).toBe(0);
+    await etcd.close();
+  });
+
+  test('keeps the key for as long as a token of the burst is missing', async () => {
+    const clock = new ManualClock();
+    const etcd = new Client({ transport: memory(new MemoryEtcd({ clock })) });
+    await new RateLimiter(etcd, 'limit', { perSecond: 0.001 }).take();
+    await clock.advance(1_000_000);
+    expect(await etcd.get('limit')).toBeDefined();
+    await clock.advance(1_100_000);
+    expect(await etcd.get('limit')).toBeUndefined();
+    await etcd.close();
+  });
+
+  test('takes a token with another lease when a client has revoked the lease', async () => {
+    const [etcd, key] = [openClient(), unique('limit')];
+    const limiter = new RateLimiter(etcd, key, { perSecond: 1_000, burst: 10 });
+    await limiter.take();
+    await openClient().lease.revoke((await etcd.get(key))?.lease as bigint);
+    expect(await limiter.tryTake()).toBe(true);
+    expect(await etcd.get(key)).toBeDefined();
   });
 
   test('counts each of several tokens that are taken at once', async () => {

@@ -64,6 +64,11 @@ class Rates implements Player<TakeOp> {
     }
   }
 
+  /** The key expires with its lease, when it means nothing any longer. */
+  mayLeasesStay(): boolean {
+    return true;
+  }
+
   check(): void {
     const taken = this.#taken.toSorted((a, b) => a.ms - b.ms);
     for (const [first, { ms: from }] of taken.entries()) {
