@@ -15,7 +15,7 @@ import { ISOLATED_SUITES, OTHER_SUITES } from './test/support/suites.js';
  */
 const OVER_ANY_TRANSPORT = [
   ...['canary', 'client/{auth,cluster,kv,lease,maintenance,services,txn,watch}', 'faults', 'locks', 'matrix', 'rpc'],
-  ...['wire', 'extras/{keys,ranges,recipes,writes}'],
+  ...['wire', 'extras/{ranges,writes}'],
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 
 /**
@@ -32,7 +32,7 @@ const OVER_MEMORY = [
   ...['client/{auth,cluster,kv,lease,maintenance,txn,watch}/*', 'client/{namespace,raw,keyspace}'],
   ...[
     'client/services/services',
-    'packages/cli/test/*',
+    'packages/cli/test/{admin,call,copy,etcdctl-*,history,keys,lock,mirror*,shards}',
     'interop/*',
     'locks/*',
     'extras/{keys,ranges,recipes,writes}/*',
@@ -121,7 +121,8 @@ export default defineConfig(({ mode }) => {
       globalSetup: ['test/support/global-setup.ts'],
       reporters: ['default', ...(process.env.GITHUB_ACTIONS === 'true' ? ['github-actions'] : []), new LongTests()],
       // More workers than cores, because most tests wait for timers and servers.
-      maxWorkers: Math.min(12, 4 * availableParallelism()),
+      // `npm run test:all` also runs programs and simulations, which need the cores.
+      maxWorkers: Math.min(12, Math.ceil((mode === 'all' ? 2.5 : 4) * availableParallelism())),
       sequence: { sequencer: LongestFirst },
       projects: [
         {
@@ -163,8 +164,6 @@ export default defineConfig(({ mode }) => {
             setupFiles: ['test/support/memory-exceptions.ts'],
             provide: { ...provided, transport: 'http2', server: 'memory' },
             include: pathsOf(OVER_MEMORY),
-            // These tests use servers of their own, or the package.
-            exclude: ['packages/cli/test/{etcdctl,package}.test.ts'],
           },
         },
         {

@@ -176,6 +176,11 @@ class KeysPlayer implements Player<KeyOp> {
     if (!isReal) violated('wrong range', `${shown}, at one of the revisions ${revisions.join(', ')}`);
   }
 
+  /** The key of the rate limiter expires with its lease. */
+  mayLeasesStay(): boolean {
+    return true;
+  }
+
   check(): void {
     const { cluster, violated } = this.#context;
     const last = stateAt(cluster, '', cluster.revision);

@@ -1,0 +1,3 @@
+import { testHistories } from './test-histories.js';
+
+testHistories(2);
