@@ -101,7 +101,7 @@ export function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream
   let failure: Error | undefined;
   socket
     .on('error', (error) => {
-      failure ??= withoutFrames(error);
+      failure ??= onOneLine(error);
     })
     .on('drain', () => events.drained())
     .on('close', () => events.closed(failure && describe(failure), failure));
@@ -312,6 +312,13 @@ export function checkName(name: string, certificate: PeerCertificate): Error | u
 
 function pem(text: string | Uint8Array): string | Buffer {
   return typeof text === 'string' ? text : Buffer.from(text);
+}
+
+/** Lets the error of a socket be printed on one line: with its message and its `code`, which say the rest. */
+function onOneLine(error: Error): Error {
+  for (const name of ['errno', 'syscall', 'address', 'port'])
+    if (name in error) Object.defineProperty(error, name, { enumerable: false });
+  return withoutFrames(error);
 }
 
 /** Joins the messages if Node.js reports one error for each address of a host name. */

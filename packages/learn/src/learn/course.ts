@@ -85,7 +85,8 @@ export async function runDemo(chapter: Chapter, address: string, isBroken = fals
 
 function outputOf(file: string, address: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    const env = { ...process.env, ADDRESS: address, NO_COLOR: '1' };
+    // A warning contains the number of the process, so the output would differ each time.
+    const env = { ...process.env, ADDRESS: address, NO_COLOR: '1', NODE_NO_WARNINGS: '1' };
     const child = spawn(process.execPath, ['--import', 'tsx', file], {
       cwd: ROOT,
       env,
