@@ -215,7 +215,10 @@ function tlsOverDuplex(
       keepProcessAlive(false);
       duplex.destroy();
     });
-  const bytes = overSocket(socket, { ...events, closed: (problem, failure) => events.closed(problem, cause ?? failure) });
+  const bytes = overSocket(socket, {
+    ...events,
+    closed: (problem, failure) => events.closed(problem, cause ?? failure),
+  });
   return { ...bytes, keepProcessAlive: (busy) => keepProcessAlive(busy && !socket.destroyed) };
 }
 
