@@ -112,8 +112,8 @@ export type EventListener = (event: ClientEvent) => void;
 /** The events of one client, for its logger, for listeners of the program, and for the streams of the client. */
 export class ClientEvents {
   readonly #listeners = new Set<EventListener>();
-  /** The listeners of the program. */
-  readonly #foreign = new Set<EventListener>();
+  /** The functions that remove the listeners of the program. */
+  readonly #foreign = new Set<() => void>();
 
   /** Calls `listener` for each event. Returns a function that removes the listener. */
   add(listener: EventListener): () => void {
@@ -132,9 +132,9 @@ export class ClientEvents {
         // This method ignores errors of the listener.
       }
     });
-    this.#foreign.add(listener);
+    this.#foreign.add(off);
     return () => {
-      this.#foreign.delete(listener);
+      this.#foreign.delete(off);
       off();
     };
   }

@@ -38,7 +38,7 @@ function problemsOf(value: unknown): readonly string[] {
   return problems;
 }
 
-/** Resolves with the results of a function: its value, or the first value of an iterator. Undefined if it fails. */
+/** Resolves with what a function returns. Undefined if the call fails or still waits after 200 ms. */
 async function resultOf(call: () => unknown): Promise<unknown> {
   const waiting = new Promise((resolve) => void setTimeout(resolve, 200, undefined));
   const calling = (async () => call())().catch(() => undefined);

@@ -60,11 +60,6 @@ export class KeepAlive extends Printable implements AsyncDisposable {
   #ttl: number | undefined;
   #onFirstRenewal: (() => void)[] = [];
 
-  /** @internal */
-  override shown(): object {
-    return { id: this.id, ttl: this.ttl, valid: this.valid() };
-  }
-
   /** @internal The keepalives of the keyspace that has opened this one. */
   readonly scope: KeepAliveScope | undefined;
 
@@ -74,6 +69,11 @@ export class KeepAlive extends Printable implements AsyncDisposable {
     this.id = id;
     this.#deadlines = deadlines;
     this.scope = scope;
+  }
+
+  /** @internal */
+  override shown(): object {
+    return { id: this.id, ttl: this.ttl, valid: this.valid() };
   }
 
   get signal(): AbortSignal {

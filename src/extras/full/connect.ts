@@ -54,7 +54,7 @@ const DEFAULT_FAIL_FAST_MS = 5_000;
  */
 const STATUS_CALLS = 5;
 
-const SILENT: Logger = { warn: () => {}, info: () => {} };
+const SILENT: Logger = { warn: () => {} };
 
 /** No caller waits for the calls of a client that `connect` closes. */
 const NO_DRAIN = { drainMs: 0 } as const;
@@ -101,9 +101,9 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
  * Asks all endpoints at the same time, and needs the answer of only one. Opens separate connections for this purpose,
  * and closes them again.
  *
- * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed, but not before `waitMs`. The message says for each
- * endpoint what is wrong and, if the client knows a remedy, what to do about it. If all endpoints have failed for the
- * same reason, the error has this reason. Otherwise, its reason is `ConnectFailed`. If there are several endpoints, the
+ * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed. With `waitMs`, tries again
+ * until this time has passed. The message says for each endpoint what is wrong and, if the client knows a remedy, what
+ * to do about it. If all endpoints have failed for the same reason, the error has this reason. Otherwise, its reason is `ConnectFailed`. If there are several endpoints, the
  * `cause` is an `AggregateError` of all failures. If a member refuses the credentials, or requires some, `connect`
  * rejects with the reason of the member. Reason `InvalidInput` means that an option is invalid. `connect` leaves no
  * client open when it rejects.

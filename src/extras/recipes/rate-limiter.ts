@@ -121,6 +121,7 @@ interface Reservation {
 export class RateLimiter {
   readonly key: string;
   readonly #client: CoreKeyspace;
+  readonly #pool: LeasePool;
   readonly #intervalUs: number;
   readonly #burst: number;
   #graceMs: number;
@@ -133,6 +134,7 @@ export class RateLimiter {
     checkGivenOptions(options, RATE_LIMITER_OPTIONS, 'RateLimiter');
     const { perSecond, burst = 1 } = options;
     this.key = key;
+    this.#pool = poolOf(client);
     this.#intervalUs = US_PER_S / checkRate(perSecond, 'perSecond');
     this.#burst = burst;
     const graceMs = Math.max(MIN_GRACE_MS, (this.#intervalUs / US_PER_MS) * GRACE_OF_INTERVAL);
@@ -221,36 +223,32 @@ export class RateLimiter {
    */
   async #reserve(tokens: number, patience: number, endMs: number, waiting: Waiting): Promise<Reservation | undefined> {
     const { signal } = waiting;
-    const pool = this.#pool();
     const { timeoutMs = GRANT_TIMEOUT_MS } = (this.#client as Partial<KeyspaceClient>).rpc?.settings ?? {};
+    const deadline = monotonicMs() + timeoutMs;
     let lease: SharedLease | undefined;
     let taken: (() => Reservation) | undefined;
     const change = async (kv: KeyValue | undefined, askedMs: number): Promise<readonly PutOp[] | undefined> => {
       for (;;) {
         const move = this.#move(kv, askedMs, tokens, patience, endMs);
         if (move === undefined) return undefined;
-        lease = pool.leaseFor(Math.max(MIN_TTL_S, Math.ceil(move.lifetimeMs / 1_000)));
+        lease = this.#pool.leaseFor(Math.max(MIN_TTL_S, Math.ceil(move.lifetimeMs / 1_000)));
         taken = move.taken;
         if (lease.id !== undefined) return [op.put(this.key, move.value, { lease: lease.id })];
         // The grant takes time, so the tokens must be computed again.
-        await lease.granted('RateLimiter', { signal, timeoutMs, deadline: monotonicMs() + timeoutMs });
+        await lease.granted('RateLimiter', { signal, timeoutMs, deadline });
       }
     };
     for (let refusals = 0; ; refusals += 1) {
       try {
         return (await swapKey(this.#client, this.key, change, waiting)) ? taken?.() : undefined;
       } catch (error) {
+        // Endpoints of several clusters could refuse each lease.
         if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound' || lease === undefined) throw error;
-        pool.drop(lease);
+        if (monotonicMs() >= deadline) throw error;
+        this.#pool.drop(lease);
         if (refusals > 0) await pause(backoffMs(refusals), signal);
       }
     }
-  }
-
-  #pool(): LeasePool {
-    const pool = pools.get(this.#client) ?? new LeasePool(this.#client, GRANULARITY, WRITES_PER_LEASE);
-    pools.set(this.#client, pool);
-    return pool;
   }
 
   /** Returns the new value of the key if a process takes tokens now. See `#reserve` for the parameters. */
@@ -287,6 +285,12 @@ export class RateLimiter {
     if (!Number.isSafeInteger(takenUs) || takenUs <= nowUs) return { takenUs: 0, free: this.#burst };
     return { takenUs, free: Number.isSafeInteger(free) ? free : 0 };
   }
+}
+
+function poolOf(client: CoreKeyspace): LeasePool {
+  const pool = pools.get(client) ?? new LeasePool(client, GRANULARITY, WRITES_PER_LEASE);
+  pools.set(client, pool);
+  return pool;
 }
 
 function checkRate(value: number, argument: string): number {
