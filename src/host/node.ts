@@ -317,10 +317,13 @@ function pem(text: string | Uint8Array): string | Buffer {
   return typeof text === 'string' ? text : Buffer.from(text);
 }
 
-/** Lets the error of a socket be printed on one line: with its message and its `code`, which say the rest. */
+/**
+ * Lets the error of a socket be printed on one line: with its message and its `code`, which say the rest. Bun forbids
+ * the change, and prints the other properties too.
+ */
 function onOneLine(error: Error): Error {
   for (const name of ['errno', 'syscall', 'address', 'port'])
-    if (name in error) Object.defineProperty(error, name, { enumerable: false });
+    if (name in error) Reflect.defineProperty(error, name, { enumerable: false });
   return withoutFrames(error);
 }
 
