@@ -18,7 +18,7 @@ import { throughDoors } from './build/through-doors.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ENTRY_POINTS = [
-  ...['index', 'core', 'concurrency', 'discovery', 'gateway', 'transport'],
+  ...['index', 'core', 'locks', 'gateway', 'transport'],
   ...['recipes', 'testing/index', 'node', 'grpc-js', 'opentelemetry'],
 ];
 /**

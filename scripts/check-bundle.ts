@@ -13,34 +13,29 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
   { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 68_100 },
   {
-    imports: '`Client` of `etcdwire/core`',
-    code: "export { Client } from './src/core.js'",
+    imports: '`CoreClient`',
+    code: "export { CoreClient } from './src/core.js'",
     limit: 54_550,
   },
   {
-    imports: '`Client` of `etcdwire/core`, `Session`, `Mutex`',
-    code: "export { Client } from './src/core.js'; export { Mutex, Session } from './src/concurrency.js'",
+    imports: '`CoreClient`, `Session`, `Mutex`',
+    code: "export { CoreClient } from './src/core.js'; export { Mutex, Session } from './src/locks.js'",
     limit: 62_100,
   },
   {
     imports: '`Client`, `Session`, `Mutex`',
-    code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency.js'",
+    code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/locks.js'",
     limit: 73_400,
   },
   {
-    imports: '`Client`, all of `etcdwire/concurrency`',
-    code: "export { Client } from './src/index.js'; export * from './src/concurrency.js'",
+    imports: '`Client`, all of `etcdwire/locks`',
+    code: "export { Client } from './src/index.js'; export * from './src/locks.js'",
     limit: 88_050,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
     code: "export { Client } from './src/index.js'; export * from './src/gateway.js'",
     limit: 76_900,
-  },
-  {
-    imports: '`Client`, `etcdwire/discovery`',
-    code: "export { Client } from './src/index.js'; export * from './src/discovery.js'",
-    limit: 71_050,
   },
   {
     imports: '`Client`, `etcdwire/recipes`',

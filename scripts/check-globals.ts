@@ -11,9 +11,10 @@ import { parse } from 'espree';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const CODE = `
-export { Client } from './src/core.js';
+export { CoreClient } from './src/core.js';
 export { http2 } from './src/index.js';
-export * from './src/concurrency.js';
+export * from './src/locks.js';
+export * from './src/recipes.js';
 `;
 /** Globals that the context of `node:vm` has, but that are not part of ECMAScript 2022. */
 const NOT_STANDARD = new Set(['console', 'WebAssembly', 'Iterator', 'escape', 'unescape']);

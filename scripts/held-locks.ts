@@ -1,8 +1,8 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { Mutex, Session } from '../src/concurrency.js';
 import { Client } from '../src/index.js';
+import { Mutex, Session } from '../src/locks.js';
 import { startEtcd } from './etcd.js';
 import { measureLongestBlock } from './longest-block.js';
 

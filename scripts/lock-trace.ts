@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { run } from '../packages/cli/src/program.js';
-import { Mutex, Session } from '../src/concurrency.js';
 import { Client, prefix } from '../src/index.js';
+import { Mutex, Session } from '../src/locks.js';
 
 const LOCK = 'jobs/nightly';
 /** How long, in milliseconds, a contender holds the lock: long enough for visible bars in the chart of the queue. */

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
-import type * as Concurrency from '../src/concurrency.js';
 import type * as Core from '../src/core.js';
+import type * as Locks from '../src/locks.js';
 import { startEtcd } from './etcd.js';
 
 // Prints the files and the lines of src/ that run from a call to the bytes at the socket, for a put and for a lock without
@@ -15,7 +15,7 @@ import { startEtcd } from './etcd.js';
 // script with:
 //   npm run walk
 
-type Library = typeof Core & Pick<typeof Concurrency, 'Mutex' | 'Session'>;
+type Library = typeof Core & Pick<typeof Locks, 'Mutex' | 'Session'>;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const inspector = new Inspector();
@@ -93,7 +93,7 @@ try {
   const file = join(folder, 'library.mjs');
   await build({
     stdin: {
-      contents: "export * from './src/core.js'; export { Mutex, Session } from './src/concurrency.js';",
+      contents: "export * from './src/core.js'; export { Mutex, Session } from './src/locks.js';",
       resolveDir: root,
       loader: 'ts',
     },
@@ -108,16 +108,16 @@ try {
   inspector.connect();
   post('Profiler.enable');
   post('Profiler.startPreciseCoverage', { callCount: true, detailed: true });
-  const { Client, Mutex, Session } = (await import(pathToFileURL(file).href)) as Library;
+  const { CoreClient, Mutex, Session } = (await import(pathToFileURL(file).href)) as Library;
   await using etcd = await startEtcd();
-  await using client = new Client({ endpoints: etcd.endpoints });
+  await using client = new CoreClient({ endpoints: etcd.endpoints });
   await using session = await Session.open(client);
   const mutex = new Mutex(session, 'walk');
   const put = (): Promise<unknown> => client.put('walk', '1');
   await put();
   print('put', linesOf(await untilWritten(put), file));
   await (await mutex.lock()).release();
-  let held: Concurrency.Held | undefined;
+  let held: Locks.Held | undefined;
   const lock = async (): Promise<void> => {
     held = await mutex.lock();
   };

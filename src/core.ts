@@ -11,7 +11,7 @@
 // Bundlers leave out the parts of the main entry point that a program does not use.
 export {
   type CloseOptions,
-  CoreClient as Client,
+  CoreClient,
   type CoreClientOptions,
   type CoreKeyspace,
   compare,

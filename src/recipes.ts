@@ -1,14 +1,19 @@
 /// <reference path="./base/globals.ts" preserve="true" />
 
 /**
- * Recipes: functions and classes on top of locks, watches and keys that many programs need. A program that does not
+ * Recipes: functions and classes on top of locks, watches and keys that many programs need, such as queues, barriers, rate
+ * limiters, schedules, the registry of a service, and software transactional memory (`stm`). A program that does not
  * import this entry point does not load the code of the recipes.
  *
  * @module etcdwire/recipes
  */
 export {
   type Again,
+  Barrier,
   type CopyStore,
+  type DeadJob,
+  DoubleBarrier,
+  type EnqueueOptions,
   Etcd3Mutex,
   ExpiringKeys,
   type ExpiringKeysOptions,
@@ -16,6 +21,8 @@ export {
   type HistoryEntry,
   type HistoryOptions,
   history,
+  type Isolation,
+  Job,
   type KeyHandler,
   type KeyRun,
   type LeaderKeyRun,
@@ -24,12 +31,23 @@ export {
   type PersistedRange,
   type PersistedRangeNotice,
   type PersistedRangeState,
+  type PickedEndpoint,
+  type Picking,
+  PriorityQueue,
   persisted,
+  Queue,
+  RateLimiter,
+  type RateLimiterOptions,
   type ReconcileLead,
   type ReconcileOptions,
+  type Registration,
+  type RetryOptions,
   type RunReport,
   reconcile,
   type ScheduleOptions,
+  Service,
+  type ServiceEndpoint,
+  ServiceView,
   type Shard,
   type ShardOwner,
   type ShardOwners,
@@ -37,11 +55,20 @@ export {
   type ShardWorkerState,
   type Slot,
   Slots,
+  type StmOptions,
+  type StmTransaction,
   type StoredState,
   schedule,
   shardOwners,
   shards,
+  stm,
   type Tick,
   type TouchOptions,
+  type Update,
+  type ViewOptions,
   type When,
+  type WorkOptions,
+  WorkQueue,
+  type WorkQueueCounts,
+  type WorkQueueOptions,
 } from './extras/recipes/index.js';

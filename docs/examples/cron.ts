@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, op } from 'etcdwire';
-import { lead, type Term } from 'etcdwire/concurrency';
+import { lead, type Term } from 'etcdwire/locks';
 import { fromEnv } from 'etcdwire/node';
 
 const stop = new AbortController();

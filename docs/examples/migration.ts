@@ -1,5 +1,5 @@
 import { Client, op, prefix } from 'etcdwire';
-import { Session } from 'etcdwire/concurrency';
+import { Session } from 'etcdwire/locks';
 import { fromEnv } from 'etcdwire/node';
 import { Etcd3Mutex } from 'etcdwire/recipes';
 

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http';
 import { Client } from 'etcdwire';
-import { SelfHealingSession } from 'etcdwire/concurrency';
-import { Service } from 'etcdwire/discovery';
+import { SelfHealingSession } from 'etcdwire/locks';
 import { fromEnv } from 'etcdwire/node';
+import { Service } from 'etcdwire/recipes';
 
 await using etcd = new Client(fromEnv());
 const [service, address] = [new Service(etcd, 'services/web'), `127.0.0.1:${process.env.PORT}`];

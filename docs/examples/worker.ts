@@ -1,6 +1,6 @@
 import { Client, op } from 'etcdwire';
-import { WorkQueue } from 'etcdwire/concurrency';
 import { fromEnv } from 'etcdwire/node';
+import { WorkQueue } from 'etcdwire/recipes';
 
 const stop = new AbortController();
 process.once('SIGTERM', () => stop.abort());

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import { compare, op } from '../../src/index.js';
+import { type Held, Mutex, Session } from '../../src/locks.js';
 import { LEDGER, type LedgerEntry, LOCK, openClient, type WorkerEvent } from './shared.js';
 
 // A worker of the demo, in a separate process. It takes the lock and writes ENTRIES entries to the ledger:

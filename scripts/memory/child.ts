@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { getHeapSnapshot, writeHeapSnapshot } from 'node:v8';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { Client } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 
 // Measures one row of `memory.ts` in a separate process:
 //   child.mjs TASK ENDPOINT COUNT [FOLDER_FOR_SNAPSHOTS]

@@ -1,7 +1,7 @@
 import { tunnel as webSocket } from '../../docs/examples/tunnel.js';
-import { Mutex, Session, withLock } from '../../src/concurrency.js';
 import { gateway } from '../../src/gateway.js';
 import { Client, compare, EtcdError, http2, op, prefix, type TlsOptions } from '../../src/index.js';
+import { Mutex, Session, withLock } from '../../src/locks.js';
 import type { TransportFactory } from '../../src/transport.js';
 
 // The checks that run on every runtime. This file must not use an API that only some runtimes have.

@@ -1,5 +1,5 @@
-import { Mutex, Session } from '../../src/concurrency.js';
-import { Client } from '../../src/core.js';
+import { CoreClient } from '../../src/core.js';
+import { Mutex, Session } from '../../src/locks.js';
 import type { TransportFactory } from '../../src/transport.js';
 
 // Shows how much memory the client uses. This file must not use an API that only some runtimes have.
@@ -22,7 +22,7 @@ export async function memoryRows(
   transport?: TransportFactory,
 ): Promise<MemoryRows> {
   const start = await memoryOf();
-  const etcd = new Client({ endpoints: [endpoint], transport });
+  const etcd = new CoreClient({ endpoints: [endpoint], transport });
   const session = await Session.open(etcd, { ttl: 5 });
   const held = await new Mutex(session, 'memory/lock').lock();
   const locked = await memoryOf();
@@ -46,7 +46,7 @@ export async function runHolder(
   transport?: TransportFactory,
 ): Promise<void> {
   if (task === 'memory') return print(JSON.stringify(await memoryRows(endpoint, memoryOf, transport)));
-  const session = await Session.open(new Client({ endpoints: [endpoint], transport }), { ttl: 2 });
+  const session = await Session.open(new CoreClient({ endpoints: [endpoint], transport }), { ttl: 2 });
   await new Mutex(session, lock).lock();
   print('held');
 }

@@ -3,11 +3,11 @@ import { fieldsOf } from '../../packages/cli/src/frames.js';
 import type { WireFrame, WireMessage } from '../../packages/cli/src/inspect/frames.js';
 import { tapped } from '../../packages/cli/src/inspect/tapped.js';
 import { replaceEnvironment } from '../../src/base/environment.js';
-import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import { methods } from '../../src/gen/methods.js';
 import type { OpenByteStream } from '../../src/host/host.js';
 import { openByteStream } from '../../src/host/node.js';
 import { Client, compare, op } from '../../src/index.js';
+import { type Held, Mutex, Session } from '../../src/locks.js';
 import { http2Over } from '../../src/wire/http2/http2-transport.js';
 import { startEtcd } from '../etcd.js';
 

@@ -89,17 +89,17 @@ const CLOSE_OPTIONS = { drainMs: checkDrainMs } as const;
 const DRAIN_MS = 2_000;
 
 /**
- * A client of one etcd cluster for keys, watches and leases. The functions and classes of `etcdwire/concurrency` accept
- * this client, too. The `Client` of `etcdwire` extends this class with the other services of etcd, and with more
+ * A client of one etcd cluster for keys, watches and leases. The functions and classes of `etcdwire/locks` and
+ * `etcdwire/recipes` accept this client, too. The `Client` of `etcdwire` extends this class with the other services of etcd, and with more
  * options. The client connects when the program makes the first call.
  *
  * Close the client after use, or declare it with `await using`. As long as the client is open, its watches and
  * keepalives keep the process running.
  *
  * @example
- * import { Client } from 'etcdwire/core';
+ * import { CoreClient } from 'etcdwire/core';
  *
- * await using etcd = new Client({ endpoints: ['http://127.0.0.1:2379'] });
+ * await using etcd = new CoreClient({ endpoints: ['http://127.0.0.1:2379'] });
  * await etcd.put('config/color', 'blue');
  * const color = (await etcd.get('config/color'))?.text();
  */

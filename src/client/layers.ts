@@ -45,7 +45,7 @@ import type { KeyspaceCore } from './keyspace.js';
 import { checkKey, GUARD_PREFIX } from './kv/keys.js';
 
 /**
- * Options of the `Client` of `etcdwire/core`. All are optional.
+ * Options of `CoreClient`. All are optional.
  *
  * @example
  * const options: CoreClientOptions = { endpoints: ['http://127.0.0.1:2379'], timeoutMs: 5_000 };

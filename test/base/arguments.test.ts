@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Session } from '../../src/concurrency.js';
 import { Client, EtcdError } from '../../src/index.js';
+import { Session } from '../../src/locks.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { CALLS, type PublicCall, rightArguments, type World } from '../support/public-calls.js';
 import { hasParameters, publicFunctions } from '../support/public-functions.js';

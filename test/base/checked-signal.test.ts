@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
 import { CheckedSignal } from '../../src/base/signals.js';
-import { Mutex, Session } from '../../src/concurrency.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { blockEventLoop } from '../support/block.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,7 +1,8 @@
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Mutex, Session, WorkQueue } from '../../src/concurrency.js';
 import { Client, compare, fromKey, health, json, keyRange, op, prefix, typed } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
+import { WorkQueue } from '../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { CALLS, rightArguments, type World } from '../support/public-calls.js';
 

@@ -1,10 +1,11 @@
 import { Duplex } from 'node:stream';
 import { context, propagation } from '@opentelemetry/api';
 import { afterEach, describe, expect, test } from 'vitest';
-import { lead, stm, WorkQueue, withLock, withLocks } from '../../src/concurrency.js';
 import { gateway } from '../../src/gateway.js';
 import { type Client, EtcdError, http2, modifyKey, retryPolicy, typed } from '../../src/index.js';
+import { lead, withLock, withLocks } from '../../src/locks.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
+import { stm, WorkQueue } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ODD_ERRORS } from '../support/odd-errors.js';

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { EtcdError } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 
 // These tests check what programs print with `console.log`, with `JSON.stringify` and in template literals.

@@ -1,19 +1,8 @@
 import { expect, inject, test } from 'vitest';
 import { Authority } from '../../packages/cli/src/proxy/authority.js';
-import {
-  Barrier,
-  DoubleBarrier,
-  Election,
-  type Held,
-  Mutex,
-  Queue,
-  SelfHealingSession,
-  Semaphore,
-  Session,
-  stm,
-  withLock,
-} from '../../src/concurrency.js';
 import { type Client, compare, EtcdError, op, prefix } from '../../src/index.js';
+import { Election, type Held, Mutex, SelfHealingSession, Semaphore, Session, withLock } from '../../src/locks.js';
+import { Barrier, DoubleBarrier, Queue, stm } from '../../src/recipes.js';
 import type { FaultProxy } from '../../src/testing/index.js';
 import { authEtcd, ROOT, USER } from '../support/auth-etcd.js';
 import { canary, expectNoCanary, plant, watchOutput } from '../support/canaries.js';

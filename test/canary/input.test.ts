@@ -1,21 +1,16 @@
 import { expect, inject, test } from 'vitest';
+import { Client, type Compare, keyRange, op, prefix } from '../../src/index.js';
 import {
-  Barrier,
-  DoubleBarrier,
   Election,
   Mutex,
-  PriorityQueue,
-  Queue,
   ReentrantMutex,
   RWMutex,
   SelfHealingSession,
   Semaphore,
   Session,
-  stm,
   withLock,
-} from '../../src/concurrency.js';
-import { Service } from '../../src/discovery.js';
-import { Client, type Compare, keyRange, op, prefix } from '../../src/index.js';
+} from '../../src/locks.js';
+import { Barrier, DoubleBarrier, PriorityQueue, Queue, Service, stm } from '../../src/recipes.js';
 import { canary, expectNoCanary, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';
 

@@ -1,19 +1,9 @@
 import { spawn } from 'node:child_process';
 import { expect, inject, test } from 'vitest';
 import { Authority } from '../../packages/cli/src/proxy/authority.js';
-import {
-  Barrier,
-  Election,
-  Mutex,
-  Queue,
-  ReentrantMutex,
-  RWMutex,
-  SelfHealingSession,
-  Semaphore,
-  Session,
-} from '../../src/concurrency.js';
-import { Service } from '../../src/discovery.js';
 import { type ClientOptions, prefix } from '../../src/index.js';
+import { Election, Mutex, ReentrantMutex, RWMutex, SelfHealingSession, Semaphore, Session } from '../../src/locks.js';
+import { Barrier, Queue, Service } from '../../src/recipes.js';
 import { canariesIn, canary, expectNoCanary, plant, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';
 

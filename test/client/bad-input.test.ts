@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { Election, Mutex, Session, stm, withLock } from '../../src/concurrency.js';
 import { Client, compare, op, prefix } from '../../src/index.js';
+import { Election, Mutex, Session, withLock } from '../../src/locks.js';
+import { stm } from '../../src/recipes.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { recordingTransport } from '../support/recording-transport.js';

@@ -1,8 +1,8 @@
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { LocalQueue } from '../../src/locks/local-queue.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { Rpc } from '../../src/rpc/rpc.js';
 import { FrameWriter } from '../../src/wire/http2/frame-writer.js';
 import { openClient, unique } from '../support/client.js';

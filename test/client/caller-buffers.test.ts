@@ -1,6 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { Election, Session } from '../../src/concurrency.js';
 import {
   Client,
   compare,
@@ -12,6 +11,7 @@ import {
   op,
   prefix,
 } from '../../src/index.js';
+import { Election, Session } from '../../src/locks.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { encode } from '../../src/wire/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';

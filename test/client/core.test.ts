@@ -1,23 +1,23 @@
 import { afterAll, expect, inject, test } from 'vitest';
-import { Election, Mutex, Session, withLock } from '../../src/concurrency.js';
-import { Client, op, prefix } from '../../src/core.js';
-import { Service } from '../../src/discovery.js';
-import { Client as FullClient } from '../../src/index.js';
+import { CoreClient, op, prefix } from '../../src/core.js';
+import { Client } from '../../src/index.js';
+import { Election, Mutex, Session, withLock } from '../../src/locks.js';
+import { Service } from '../../src/recipes.js';
 import { errorOf } from '../support/errors.js';
 
 const ROOT = `core/${process.pid}/`;
-const etcd = new Client({ endpoints: inject('endpoints') });
+const etcd = new CoreClient({ endpoints: inject('endpoints') });
 afterAll(async () => {
   await etcd.delete(prefix(ROOT));
   await etcd.close();
 });
 
-test('the Client of etcdwire extends the Client of etcdwire/core', async () => {
-  await using full = new FullClient({ endpoints: inject('endpoints') });
-  expect(full).toBeInstanceOf(Client);
+test('Client of etcdwire extends CoreClient', async () => {
+  await using full = new Client({ endpoints: inject('endpoints') });
+  expect(full).toBeInstanceOf(CoreClient);
 });
 
-test('the Client of etcdwire/core reads, writes and watches keys, and attaches them to leases', async () => {
+test('CoreClient reads, writes and watches keys, and attaches them to leases', async () => {
   await using watch = etcd.watch(prefix(`${ROOT}keys/`));
   await watch.created();
   const lease = await etcd.lease.grant({ ttl: 60 });
@@ -30,14 +30,14 @@ test('the Client of etcdwire/core reads, writes and watches keys, and attaches t
   await etcd.lease.revoke(lease.id);
 });
 
-test('the Client of etcdwire/core and a Client of etcdwire exclude each other from a lock', async () => {
-  await using full = new FullClient({ endpoints: inject('endpoints') });
+test('CoreClient and a Client of etcdwire exclude each other from a lock', async () => {
+  await using full = new Client({ endpoints: inject('endpoints') });
   await withLock(etcd, `${ROOT}lock`, async () => {
     expect(await new Mutex(await Session.open(full, { ttl: 10 }), `${ROOT}lock`).tryLock()).toBeUndefined();
   });
 });
 
-test('a namespace of the Client of etcdwire/core has locks, elections that can be observed, and services', async () => {
+test('a namespace of CoreClient has locks, elections that can be observed, and services', async () => {
   const namespace = etcd.namespace(ROOT);
   await using session = await Session.open(namespace, { ttl: 10 });
   const election = new Election(session, 'election');
@@ -54,8 +54,8 @@ test('a namespace of the Client of etcdwire/core has locks, elections that can b
   }
 });
 
-test('the Client of etcdwire/core ends its watches and sessions when it closes', async () => {
-  const own = new Client({ endpoints: inject('endpoints') });
+test('CoreClient ends its watches and sessions when it closes', async () => {
+  const own = new CoreClient({ endpoints: inject('endpoints') });
   const session = await Session.open(own, { ttl: 10 });
   const watch = own.watch('a');
   const end = watch[Symbol.asyncIterator]().next();
@@ -66,10 +66,10 @@ test('the Client of etcdwire/core ends its watches and sessions when it closes',
 });
 
 test.each(['orderedReads', 'autoSyncIntervalMs', 'allowEndpoint'])(
-  'the Client of etcdwire/core refuses the option %s and names the client that has it',
+  'CoreClient refuses the option %s and names the client that has it',
   async (name) => {
     const options = { endpoints: ['http://127.0.0.1:1'], [name]: 1 };
-    const error = await errorOf(() => new Client(options));
+    const error = await errorOf(() => new CoreClient(options));
     expect(error.message).toContain('only the Client of etcdwire has this option');
   },
 );

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { keyspaceClientOf } from '../../src/client/keyspace.js';
-import { Session } from '../../src/concurrency.js';
-import { Service } from '../../src/discovery.js';
 import { Client, type Keyspace, prefix } from '../../src/index.js';
+import { Session } from '../../src/locks.js';
+import { Service } from '../../src/recipes.js';
 import type { Transport } from '../../src/wire/transport.js';
 import { errorOf } from '../support/errors.js';
 

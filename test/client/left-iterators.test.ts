@@ -1,10 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
 import { canceled } from '../../src/base/etcd-error.js';
-import { Election, observe, Session } from '../../src/concurrency.js';
-import { Service } from '../../src/discovery.js';
 import { type Client, type Interceptor, prefix } from '../../src/index.js';
-import { history } from '../../src/recipes.js';
+import { Election, observe, Session } from '../../src/locks.js';
+import { history, Service } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { Mutex, Session, withLock } from '../../src/concurrency.js';
 import {
   type Client,
   compare,
@@ -11,6 +10,7 @@ import {
   prefix,
   type WatchBatch,
 } from '../../src/index.js';
+import { Mutex, Session, withLock } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { queueLength } from '../support/locks.js';

@@ -1,6 +1,6 @@
 import { expect, inject, test } from 'vitest';
-import { withLock } from '../../src/concurrency.js';
 import { Client, compare, EtcdError, op, prefix } from '../../src/index.js';
+import { withLock } from '../../src/locks.js';
 import { EtcdCluster } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

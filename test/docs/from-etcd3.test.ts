@@ -121,7 +121,7 @@ function program(side: 0 | 1, endpoint: string): string {
 function pathOf(from: string): string {
   const entries: Readonly<Record<string, string>> = {
     etcdwire: 'src/index.ts',
-    'etcdwire/concurrency': 'src/concurrency.ts',
+    'etcdwire/locks': 'src/locks.ts',
     'etcdwire/recipes': 'src/recipes.ts',
   };
   const entry = entries[from];

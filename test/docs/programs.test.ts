@@ -1,9 +1,9 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { inspectLock, WorkQueue } from '../../src/concurrency.js';
 import { type Client, prefix } from '../../src/index.js';
-import { shardOwners } from '../../src/recipes.js';
+import { inspectLock } from '../../src/locks.js';
+import { shardOwners, WorkQueue } from '../../src/recipes.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import type { EtcdMember } from '../../src/testing/index.js';
 import { type Child, startChild, startScript } from '../support/child.js';

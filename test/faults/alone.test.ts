@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
-import { Session } from '../../src/concurrency.js';
 import { type Client, EtcdError, type Logger, op } from '../../src/index.js';
+import { Session } from '../../src/locks.js';
 import type { EtcdMember } from '../../src/testing/index.js';
 import { FaultyCluster } from '../load/cluster.js';
 import { pick } from '../load/rounds.js';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { type ClientOptions, op } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import type { EtcdCluster } from '../../src/testing/index.js';
 import { FaultyCluster } from '../load/cluster.js';
 import { moveLeader, pauseLeader, replaceMember, restartEach } from '../load/cluster-faults.js';

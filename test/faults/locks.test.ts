@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import { type Interceptor, prefix } from '../../src/index.js';
+import { type Held, Mutex, Session } from '../../src/locks.js';
 import { containing } from '../../src/testing/index.js';
 import { FaultyCluster } from '../load/cluster.js';
 import { between, pick } from '../load/rounds.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { type Client, prefix } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { FaultyCluster } from '../load/cluster.js';
 import { between } from '../load/rounds.js';
 import { faultRow } from '../load/row.js';

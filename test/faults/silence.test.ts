@@ -1,8 +1,8 @@
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, inject, onTestFinished } from 'vitest';
-import { Session } from '../../src/concurrency.js';
 import type { Client, KeepAlive } from '../../src/index.js';
+import { Session } from '../../src/locks.js';
 import type { EtcdMember } from '../../src/testing/index.js';
 import { FaultyCluster } from '../load/cluster.js';
 import { pick, type Round, variant } from '../load/rounds.js';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { Client, prefix } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { FaultyCluster } from '../load/cluster.js';
 import { faultRow } from '../load/row.js';
 import { enableAuth, USER } from '../support/auth-etcd.js';

@@ -1,7 +1,7 @@
 import { type Campaign, Etcd3 } from 'etcd3';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { Election, observe, Session } from '../../src/concurrency.js';
 import { prefix } from '../../src/index.js';
+import { Election, observe, Session } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 
 // npm's etcd3 stores the candidates of `client.election(name)` under "election/NAME/", each with its lease ID in

@@ -1,17 +1,7 @@
 import { beforeAll, beforeEach, expect, inject, test } from 'vitest';
-import {
-  Barrier,
-  DoubleBarrier,
-  Election,
-  type Held,
-  Mutex,
-  PriorityQueue,
-  Queue,
-  RWMutex,
-  Session,
-} from '../../src/concurrency.js';
-import { Service } from '../../src/discovery.js';
 import { type Client, prefix } from '../../src/index.js';
+import { Election, type Held, Mutex, RWMutex, Session } from '../../src/locks.js';
+import { Barrier, DoubleBarrier, PriorityQueue, Queue, Service } from '../../src/recipes.js';
 import { type Child, startChild } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { goProgram } from '../support/go-program.js';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { sharedClockMs } from '../../scripts/shared-clock.js';
-import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import { Client, type ClientOptions, type EtcdError, op, prefix, type Reason } from '../../src/index.js';
+import { type Held, Mutex, Session } from '../../src/locks.js';
 import { isExact } from '../../src/testing/etcd/versions.js';
 import {
   type Claim,

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { sharedClockMs } from '../../scripts/shared-clock.js';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { Client, type ClientOptions, op, prefix, type Watch, type WithHeader } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { isExact } from '../../src/testing/etcd/versions.js';
 import {
   type Claim,

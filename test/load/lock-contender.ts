@@ -1,6 +1,6 @@
 import { sharedClockMs } from '../../scripts/shared-clock.js';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { Client, EtcdError, op } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import type { Claim } from '../../src/testing/index.js';
 
 /**

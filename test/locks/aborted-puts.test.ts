@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { orAborted } from '../../src/base/signals.js';
-import { Mutex, Session } from '../../src/concurrency.js';
 import type { Interceptor } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,15 +1,6 @@
 import { describe, expect, inject, test } from 'vitest';
-import {
-  Barrier,
-  Election,
-  Mutex,
-  Queue,
-  ReentrantMutex,
-  RWMutex,
-  Semaphore,
-  Session,
-  type WaitOptions,
-} from '../../src/concurrency.js';
+import { Election, Mutex, ReentrantMutex, RWMutex, Semaphore, Session, type WaitOptions } from '../../src/locks.js';
+import { Barrier, Queue } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';

@@ -1,17 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import {
-  Barrier,
-  type Held,
-  lead,
-  Mutex,
-  Session,
-  tryWithLock,
-  WorkQueue,
-  withLock,
-  withSessions,
-} from '../../src/concurrency.js';
 import { methods } from '../../src/gen/methods.js';
 import { Client, type CoreKeyspace, type Interceptor } from '../../src/index.js';
+import { type Held, lead, Mutex, Session, tryWithLock, withLock, withSessions } from '../../src/locks.js';
+import { Barrier, WorkQueue } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { aborted, gate } from '../support/signals.js';

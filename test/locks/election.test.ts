@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { Election, Mutex, Session } from '../../src/concurrency.js';
 import { type Client, type KeyValue, op, prefix } from '../../src/index.js';
+import { Election, Mutex, Session } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';

@@ -1,6 +1,6 @@
 import { expect, inject, test } from 'vitest';
-import { Election, Mutex, Session } from '../../src/concurrency.js';
 import { prefix } from '../../src/index.js';
+import { Election, Mutex, Session } from '../../src/locks.js';
 import { type Child, startChild } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, inject, test } from 'vitest';
-import { type Held, type ReentrantHeld, Session } from '../../src/concurrency.js';
 import { type Client, prefix } from '../../src/index.js';
+import { type Held, type ReentrantHeld, Session } from '../../src/locks.js';
 import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { methods } from '../../src/gen/methods.js';
 import { compare, type Interceptor, op } from '../../src/index.js';
 import { Held, hold } from '../../src/locks/held.js';
 import { leaveQueue } from '../../src/locks/lock-queue.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,6 +1,6 @@
 import { expect, inject, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { compare, op, prefix } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { blockEventLoop } from '../support/block.js';
 import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { inspectLock, Mutex, Session } from '../../src/concurrency.js';
+import { inspectLock, Mutex, Session } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 
 test('`inspectLock` shows the holder and the waiters in order, with their values, tokens and leases', async () => {

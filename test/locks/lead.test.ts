@@ -1,6 +1,6 @@
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { inspectLock, lead, observe } from '../../src/concurrency.js';
 import { type KeepAlive, prefix } from '../../src/index.js';
+import { inspectLock, lead, observe } from '../../src/locks.js';
 import { type Child, startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

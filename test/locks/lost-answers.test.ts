@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { EtcdError, prefix } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { type Held, lead, Mutex, Session, withLock } from '../../src/concurrency.js';
 import { op } from '../../src/index.js';
+import { type Held, lead, Mutex, Session, withLock } from '../../src/locks.js';
 import { blockEventLoop } from '../support/block.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { Election, lead, Mutex, RWMutex, Session, withLock } from '../../src/concurrency.js';
 import { op } from '../../src/index.js';
+import { Election, lead, Mutex, RWMutex, Session, withLock } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { queueLength } from '../support/locks.js';

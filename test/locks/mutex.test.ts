@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import type { TxnRequest, TxnResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Interceptor, op, prefix, withFirstCreate, withLastCreate } from '../../src/index.js';
 import {
@@ -10,6 +9,7 @@ import {
   queueKey,
   waitUntilFirst,
 } from '../../src/locks/lock-queue.js';
+import { type Held, Mutex, Session } from '../../src/locks.js';
 import type { Init } from '../../src/wire/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

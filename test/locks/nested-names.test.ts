@@ -1,14 +1,7 @@
 import { expect, test } from 'vitest';
-import {
-  DoubleBarrier,
-  PriorityQueue,
-  Queue,
-  Semaphore,
-  Session,
-  type WaitOptions,
-  WorkQueue,
-} from '../../src/concurrency.js';
 import type { Client } from '../../src/index.js';
+import { Semaphore, Session, type WaitOptions } from '../../src/locks.js';
+import { DoubleBarrier, PriorityQueue, Queue, WorkQueue } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 

@@ -1,16 +1,7 @@
 import { expect, test } from 'vitest';
-import {
-  Barrier,
-  DoubleBarrier,
-  Election,
-  Mutex,
-  PriorityQueue,
-  Queue,
-  RWMutex,
-  Semaphore,
-  Session,
-} from '../../src/concurrency.js';
 import { prefix } from '../../src/index.js';
+import { Election, Mutex, RWMutex, Semaphore, Session } from '../../src/locks.js';
+import { Barrier, DoubleBarrier, PriorityQueue, Queue } from '../../src/recipes.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { RWMutex, Session } from '../../src/concurrency.js';
 import { type Client, prefix } from '../../src/index.js';
+import { RWMutex, Session } from '../../src/locks.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

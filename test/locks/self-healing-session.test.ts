@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Gap, SelfHealingSession } from '../../src/concurrency.js';
+import { type Gap, SelfHealingSession } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { answerLost, deletes, puts, stagedTransport } from '../support/transactions.js';

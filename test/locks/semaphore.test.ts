@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { type Held, Semaphore, Session } from '../../src/concurrency.js';
 import { prefix } from '../../src/index.js';
+import { type Held, Semaphore, Session } from '../../src/locks.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

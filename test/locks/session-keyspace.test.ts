@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { PriorityQueue, Queue, SelfHealingSession, Session, WorkQueue, withLock } from '../../src/concurrency.js';
-import { Service } from '../../src/discovery.js';
 import { type Client, type CoreKeyspace, prefix } from '../../src/index.js';
+import { SelfHealingSession, Session, withLock } from '../../src/locks.js';
+import { PriorityQueue, Queue, Service, WorkQueue } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 

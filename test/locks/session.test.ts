@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { type Gap, Mutex, SelfHealingSession, Session } from '../../src/concurrency.js';
 import { type Client, prefix } from '../../src/index.js';
+import { type Gap, Mutex, SelfHealingSession, Session } from '../../src/locks.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

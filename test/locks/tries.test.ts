@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { textOf } from '../../src/base/bytes.js';
-import { Semaphore, Session } from '../../src/concurrency.js';
 import type { TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Client, type Interceptor, prefix } from '../../src/index.js';
+import { Semaphore, Session } from '../../src/locks.js';
 import { Slots } from '../../src/recipes.js';
 import type { Init } from '../../src/wire/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';

@@ -1,7 +1,7 @@
 import { describe, expect, inject, test } from 'vitest';
 import { timedOut } from '../../src/base/etcd-error.js';
-import { tryWithLock, withLock, withLocks } from '../../src/concurrency.js';
 import { prefix } from '../../src/index.js';
+import { tryWithLock, withLock, withLocks } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Held, inspectLock, withLock, withLocks } from '../../src/concurrency.js';
+import { type Held, inspectLock, withLock, withLocks } from '../../src/locks.js';
 import { randomNumbers } from '../load/rounds.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

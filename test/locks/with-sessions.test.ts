@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Session, withSessions } from '../../src/concurrency.js';
+import { type Session, withSessions } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { aborted } from '../support/signals.js';

@@ -14,7 +14,7 @@ import { install } from '../support/peer-packages.js';
 // class, for example if the program imports the package and one of its dependencies requires the package.
 
 const ENTRY_POINTS = [
-  ...['etcdwire', 'etcdwire/concurrency', 'etcdwire/core', 'etcdwire/discovery', 'etcdwire/gateway', 'etcdwire/node'],
+  ...['etcdwire', 'etcdwire/core', 'etcdwire/locks', 'etcdwire/gateway', 'etcdwire/node'],
   ...['etcdwire/recipes', 'etcdwire/testing', 'etcdwire/transport', 'etcdwire/grpc-js', 'etcdwire/opentelemetry'],
 ];
 /** Lets `require` load only CommonJS modules, as Node.js 20.9 and other early releases do. */
@@ -59,7 +59,7 @@ describe('a CommonJS program', () => {
   test('locks, writes and watches with a required package', async () => {
     const code = `
       const { Client, prefix } = require('etcdwire');
-      const { withLock } = require('etcdwire/concurrency');
+      const { withLock } = require('etcdwire/locks');
       const etcd = new Client({ endpoints });
       const watch = etcd.watch(prefix(name + '/'));
       await watch.created();
@@ -127,7 +127,7 @@ describe('a CommonJS program', () => {
         export const read = (): Promise<KeyValue | undefined> => etcd.get('a');`,
       'main.mts': `
         import type { KeyValue } from 'etcdwire';
-        import { type Held, withLock } from 'etcdwire/concurrency';
+        import { type Held, withLock } from 'etcdwire/locks';
         import { etcd, read } from './client.cjs';
         export const locked: Promise<Held> = withLock(etcd, 'a', (held) => held);
         export const kv: Promise<KeyValue | undefined> = read();`,
@@ -201,7 +201,7 @@ describe('Jest', () => {
     'etcd.module.ts': `
       import { Inject, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
       import { Client } from 'etcdwire';
-      import { withLock } from 'etcdwire/concurrency';
+      import { withLock } from 'etcdwire/locks';
 
       @Injectable()
       export class Counter implements OnApplicationShutdown {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { lead, SelfHealingSession, Session, WorkQueue, withLock } from '../../src/concurrency.js';
 import { Client, type ClientOptions, connect } from '../../src/index.js';
+import { lead, SelfHealingSession, Session, withLock } from '../../src/locks.js';
+import { WorkQueue } from '../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { errorOf } from '../support/errors.js';
 

@@ -16,7 +16,7 @@ import { typescriptCompiler, typescriptVersions } from '../support/typescript.js
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
 
 const ENTRY_POINTS = [
-  ...['etcdwire', 'etcdwire/concurrency', 'etcdwire/discovery', 'etcdwire/gateway', 'etcdwire/grpc-js'],
+  ...['etcdwire', 'etcdwire/locks', 'etcdwire/gateway', 'etcdwire/grpc-js'],
   ...['etcdwire/node', 'etcdwire/opentelemetry', 'etcdwire/recipes', 'etcdwire/testing'],
 ];
 
@@ -134,13 +134,12 @@ describe('the packed package', () => {
 
   test.each([
     ['etcdwire', ['Client', 'EtcdError', 'compare', 'op', 'prefix', 'rawEnums']],
-    ['etcdwire/core', ['Client', 'EtcdError', 'compare', 'op', 'prefix']],
-    ['etcdwire/concurrency', ['Election', 'Mutex', 'RWMutex', 'Semaphore', 'Session', 'stm', 'withLock']],
-    ['etcdwire/discovery', ['Service']],
+    ['etcdwire/core', ['CoreClient', 'EtcdError', 'compare', 'op', 'prefix']],
+    ['etcdwire/locks', ['Election', 'Mutex', 'RWMutex', 'Semaphore', 'Session', 'withLock']],
     ['etcdwire/gateway', ['gateway']],
     ['etcdwire/node', ['fileStore', 'saveSnapshot']],
     ['etcdwire/opentelemetry', ['openTelemetry']],
-    ['etcdwire/recipes', ['Etcd3Mutex', 'persisted', 'reconcile', 'Slots']],
+    ['etcdwire/recipes', ['Etcd3Mutex', 'persisted', 'reconcile', 'Service', 'Slots', 'stm', 'WorkQueue']],
     ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
     ['etcdwire/transport', []],
@@ -158,7 +157,8 @@ describe('the packed package', () => {
     expect(listed.trim().split('\n')).toEqual([alone, join(alone, 'node_modules/etcdwire')]);
     const code = `
       import { Client } from 'etcdwire';
-      import { withLock } from 'etcdwire/concurrency';
+      import { type Held, Mutex, Session, withLock, withLock } from 'etcdwire/locks';
+      import { Service, type ServiceEndpoint } from 'etcdwire/recipes';
       const etcd = new Client({ endpoints: ${JSON.stringify(inject('endpoints'))} });
       await withLock(etcd, 'alone', async (held) => console.log(held.token > 0n));
       await etcd.close();`;
@@ -199,8 +199,6 @@ describe('the packed package', () => {
   test('has types that compile without the sources of this repository', () => {
     const code = `
       import { Client, type Interceptor, type Keyspace, type KeyValue, prefix, rawEnums, type Watch } from 'etcdwire';
-      import { type Held, Mutex, Session, withLock } from 'etcdwire/concurrency';
-      import { Service, type ServiceEndpoint } from 'etcdwire/discovery';
       import { grpcJs } from 'etcdwire/grpc-js';
       import { saveSnapshot } from 'etcdwire/node';
       import { openTelemetry } from 'etcdwire/opentelemetry';
@@ -332,7 +330,7 @@ describe('the declarations of the packed package', () => {
   test('compile with TypeScript 5.2 and the module system `nodenext` in a package of type commonjs', async (context) => {
     const files = {
       'main.ts':
-        "import { Client } from 'etcdwire';\nimport { Mutex } from 'etcdwire/concurrency';\nexport { Client, Mutex };",
+        "import { Client } from 'etcdwire';\nimport { Mutex } from 'etcdwire/locks';\nexport { Client, Mutex };",
       'tsconfig.json': configOf({ module: 'nodenext', noEmit: true }),
     };
     const printed = await problems('5.2.2', await emptyProject(tarball, 'commonjs', files));
@@ -343,7 +341,7 @@ describe('the declarations of the packed package', () => {
   test('compile with the options that `tsc --init` of TypeScript 5.2 writes, in a package of type commonjs', async (context) => {
     const files = {
       'main.ts':
-        "import { Client } from 'etcdwire';\nimport { Mutex } from 'etcdwire/concurrency';\nexport { Client, Mutex };",
+        "import { Client } from 'etcdwire';\nimport { Mutex } from 'etcdwire/locks';\nexport { Client, Mutex };",
       'tsconfig.json': configOf({
         module: 'commonjs',
         target: 'es2016',

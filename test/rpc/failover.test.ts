@@ -1,6 +1,6 @@
 import { expect, inject, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { EtcdError, prefix, type WatchEvent } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { openClient } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { valueText } from '../support/watch-events.js';

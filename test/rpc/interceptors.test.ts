@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { EtcdError, type Interceptor } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

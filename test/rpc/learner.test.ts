@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { methods } from '../../src/gen/methods.js';
 import type { WatchBatch } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';

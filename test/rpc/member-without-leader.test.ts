@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { op } from '../../src/client/kv/txn.js';
 import { stubOf } from '../../src/client/raw.js';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { Client } from '../../src/extras/full/client.js';
 import { methodList } from '../../src/gen/methods.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { MemoryEtcd } from '../../src/testing/memory/memory-etcd.js';
 import { memory } from '../../src/testing/memory/transport.js';
 import { errorOf } from '../support/errors.js';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import { prefix } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { defaultTransport } from '../../src/wire/default-transport.js';
 import type { Transport } from '../../src/wire/transport.js';
 import { openClient } from '../support/client.js';

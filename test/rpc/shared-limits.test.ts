@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { eventLoopTurn } from '../../src/base/timers.js';
-import { Session } from '../../src/concurrency.js';
 import { Client, type Interceptor, prefix } from '../../src/index.js';
+import { Session } from '../../src/locks.js';
 import { Etcd3Mutex, ExpiringKeys } from '../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { errorOf } from '../support/errors.js';

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { grpcJs } from '../../src/grpc-js.js';
 import { Client, prefix } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 
 // This program prints all of its objects and errors, and exits with an uncaught error. A test passes unique texts,
 // called canaries, as the key, the value and the password, and searches the output for them.

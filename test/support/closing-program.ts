@@ -1,5 +1,5 @@
-import { Mutex, Session } from '../../src/concurrency.js';
 import { Client, prefix } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 
 // This program opens a watch and a session, takes a lock, and closes the client. The process must then exit at once,
 // although the next renewal of the lease would be due in 100 s.

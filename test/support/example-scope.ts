@@ -1,5 +1,3 @@
-import { Election, type Held, Mutex, Session } from '../../src/concurrency.js';
-import { Service } from '../../src/discovery.js';
 import {
   Client,
   type Credentials,
@@ -7,6 +5,8 @@ import {
   type ObjectFirstLogger,
   type PlaintextPermission,
 } from '../../src/index.js';
+import { Election, type Held, Mutex, Session } from '../../src/locks.js';
+import { Service } from '../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 
 /** The variables that the examples in doc comments use without declaring them. */

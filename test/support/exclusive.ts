@@ -8,7 +8,7 @@ import {
   Semaphore,
   type Session,
   type WaitOptions,
-} from '../../src/concurrency.js';
+} from '../../src/locks.js';
 import { Etcd3Mutex } from '../../src/recipes.js';
 
 /** A common interface of the locks, elections and semaphores that have one holder at a time. */

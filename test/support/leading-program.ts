@@ -1,5 +1,5 @@
-import { lead } from '../../src/concurrency.js';
 import { Client, op } from '../../src/index.js';
+import { lead } from '../../src/locks.js';
 
 // This program campaigns until it receives SIGTERM. While it leads, it writes its token to a key again and again, with
 // transactions that check its leadership. It prints "leading TOKEN" at the start of each term and "over" at its end.

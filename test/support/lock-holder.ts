@@ -1,5 +1,5 @@
-import { Session } from '../../src/concurrency.js';
 import { Client } from '../../src/index.js';
+import { Session } from '../../src/locks.js';
 import { EXCLUSIVES, type Exclusive, type ExclusiveName } from './exclusive.js';
 
 // This program acquires a lock and holds it until the process is killed. PRIMITIVE is a name in exclusive.ts, such as

@@ -1,7 +1,7 @@
 import { expect, inject } from 'vitest';
-import { type Held, Mutex, Session, type WaitOptions } from '../../src/concurrency.js';
 import type { TxnRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Client, type Interceptor, prefix } from '../../src/index.js';
+import { type Held, Mutex, Session, type WaitOptions } from '../../src/locks.js';
 import type { FaultProxy } from '../../src/testing/index.js';
 import type { Init } from '../../src/wire/protobuf/codec.js';
 import type { UnaryCall } from '../../src/wire/transport.js';

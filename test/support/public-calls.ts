@@ -1,30 +1,5 @@
 import { onTestFinished } from 'vitest';
-import {
-  Barrier,
-  DoubleBarrier,
-  Election,
-  inspectLock,
-  lead,
-  Mutex,
-  observe,
-  PriorityQueue,
-  Queue,
-  RateLimiter,
-  ReentrantMutex,
-  RWMutex,
-  SelfHealingSession,
-  Semaphore,
-  Session,
-  type StmTransaction,
-  stm,
-  tryWithLock,
-  WorkQueue,
-  withLock,
-  withLocks,
-  withSessions,
-} from '../../src/concurrency.js';
-import { Client as CoreClient } from '../../src/core.js';
-import { Service } from '../../src/discovery.js';
+import { CoreClient } from '../../src/core.js';
 import { gateway } from '../../src/gateway.js';
 import { registerGrpcResolver } from '../../src/grpc-js.js';
 import {
@@ -49,6 +24,22 @@ import {
   withMaxCreateRev,
 } from '../../src/index.js';
 import {
+  Election,
+  inspectLock,
+  lead,
+  Mutex,
+  observe,
+  ReentrantMutex,
+  RWMutex,
+  SelfHealingSession,
+  Semaphore,
+  Session,
+  tryWithLock,
+  withLock,
+  withLocks,
+  withSessions,
+} from '../../src/locks.js';
+import {
   discoverSrv,
   fileStore,
   followDns,
@@ -59,16 +50,25 @@ import {
 } from '../../src/node.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
 import {
+  Barrier,
+  DoubleBarrier,
   Etcd3Mutex,
   ExpiringKeys,
   history,
+  PriorityQueue,
   persisted,
+  Queue,
+  RateLimiter,
   reconcile,
+  Service,
   Slots,
+  type StmTransaction,
   schedule,
   shardOwners,
   shards,
+  stm,
   type Tick,
+  WorkQueue,
 } from '../../src/recipes.js';
 import {
   checkLock,

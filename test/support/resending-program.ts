@@ -1,6 +1,6 @@
-import { stm } from '../../src/concurrency.js';
 import { gateway } from '../../src/gateway.js';
 import { Client, type EtcdError } from '../../src/index.js';
+import { stm } from '../../src/recipes.js';
 
 // This program writes through the HTTP/JSON gateway, in a browser page or under Deno. It must not use an API that only
 // some runtimes have.

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { Client, EtcdError, op } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 
 // Holds a lock, and prints `held`. For each line of stdin, prints as JSON the state of a lease and of the lock as the
 // client reports it, and whether a write under the lock succeeded.

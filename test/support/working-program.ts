@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WorkQueue } from '../../src/concurrency.js';
 import { Client, op } from '../../src/index.js';
+import { WorkQueue } from '../../src/recipes.js';
 
 // This program works on the jobs of a queue until it receives SIGTERM. Each job takes a few milliseconds. The
 // transaction that completes a job also puts the key NAME-results/ID. The program prints "took ID" for each job.

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { monotonicMs } from '../../src/base/timers.js';
-import { Mutex, Session } from '../../src/concurrency.js';
 import { type Client, EtcdError, prefix, type Watch } from '../../src/index.js';
+import { Mutex, Session } from '../../src/locks.js';
 import { authEtcd, ROOT } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

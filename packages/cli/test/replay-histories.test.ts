@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
-import { withLock } from '../../../src/concurrency.js';
 import { type Client, compare, op, prefix } from '../../../src/index.js';
+import { withLock } from '../../../src/locks.js';
 import { randomNumbers } from '../../../test/load/rounds.js';
 import { startChild } from '../../../test/support/child.js';
 import { type CliResult, cli } from '../../../test/support/cli.js';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { pause } from '../../../src/base/timers.js';
-import { Mutex, Session } from '../../../src/concurrency.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import { shardOwners, shards } from '../../../src/recipes.js';
 import { cli, cliJson } from '../../../test/support/cli.js';
 import { openClient, unique } from '../../../test/support/client.js';

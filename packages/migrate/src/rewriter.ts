@@ -31,16 +31,16 @@ const IMPORTS = '\u0000imports\u0000';
 /**
  * The entry points of this package other than `etcdwire`, by the names that the rewritten programs import from them.
  */
-const ENTRIES: Readonly<Record<string, string>> = { withLock: 'etcdwire/concurrency', Session: 'etcdwire/concurrency' };
+const ENTRIES: Readonly<Record<string, string>> = { withLock: 'etcdwire/locks', Session: 'etcdwire/locks' };
 
 /** What to use instead of an export of etcd3. `adviceOn` knows what to use instead of the error classes. */
 const INSTEAD: Readonly<Record<string, string>> = {
   IOptions: 'use ClientOptions of etcdwire, which has `endpoints` and `tls` instead of `hosts` and `credentials`',
   Namespace: 'use the type of client.namespace(…), which has the methods of Client for keys, watches and leases',
-  Lease: 'use Session of etcdwire/concurrency, or the result of lease.keepAlive',
+  Lease: 'use Session of etcdwire/locks, or the result of lease.keepAlive',
   Watcher: 'use the type of client.watch(…), which a program reads with `for await`',
-  Lock: 'use Mutex and Held of etcdwire/concurrency',
-  Election: 'use Election of etcdwire/concurrency',
+  Lock: 'use Mutex and Held of etcdwire/locks',
+  Election: 'use Election of etcdwire/locks',
   isRecoverableError: "use error.code === 'Unavailable' or error.outcome of EtcdError",
 };
 

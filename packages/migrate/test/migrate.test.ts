@@ -212,7 +212,7 @@ describe('`etcdwire-migrate`', () => {
     const { migrated } = project();
     const text = migrated(`${IMPORT}export async function run() { const l = client.lease(10); return l; }\n`);
     expect(text).toContain('const l = await Session.open(client, { ttl: 10 }); // etcdwire: ');
-    expect(text).toMatch(/^import \{ Client \} from 'etcdwire';\nimport \{ Session \} from 'etcdwire\/concurrency';/);
+    expect(text).toMatch(/^import \{ Client \} from 'etcdwire';\nimport \{ Session \} from 'etcdwire\/locks';/);
   });
 
   test('rewrites an import of types as an import of types', async () => {

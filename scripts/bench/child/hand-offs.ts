@@ -1,5 +1,5 @@
-import { Mutex, Session } from '../../../src/concurrency.js';
 import { Client, compare, op, prefix, withFirstCreate, withLastCreate, withMaxCreateRev } from '../../../src/index.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import type { Sample } from '../metrics.js';
 import { Stopwatch } from './tasks.js';
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WorkQueue } from '../../../src/concurrency.js';
 import { Client } from '../../../src/index.js';
+import { WorkQueue } from '../../../src/recipes.js';
 import { inTurn } from '../in-turn.js';
 import type { Sample } from '../metrics.js';
 import { Stopwatch } from './tasks.js';

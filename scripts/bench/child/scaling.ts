@@ -1,8 +1,8 @@
 import { createHistogram } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Mutex, Session } from '../../../src/concurrency.js';
 import { gateway } from '../../../src/gateway.js';
 import { Client, op, prefix } from '../../../src/index.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import { measureLongestBlock } from '../../longest-block.js';
 import type { Sample } from '../metrics.js';
 

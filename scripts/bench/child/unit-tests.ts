@@ -1,5 +1,5 @@
-import { type Held, withLock } from '../../../src/concurrency.js';
 import { Client, op } from '../../../src/index.js';
+import { type Held, withLock } from '../../../src/locks.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { spreadOf } from '../metrics.js';
 

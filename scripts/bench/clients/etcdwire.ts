@@ -1,4 +1,3 @@
-import { Mutex, Session } from '../../../src/concurrency.js';
 import {
   Client,
   type ClientOptions,
@@ -9,6 +8,7 @@ import {
   withFirstCreate,
   withLastCreate,
 } from '../../../src/index.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import { type BenchClient, LEASE_TTL } from './bench-client.js';
 
 export function openEtcdwire(options: ClientOptions): BenchClient {

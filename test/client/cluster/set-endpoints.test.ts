@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { Mutex, Session } from '../../../src/concurrency.js';
 import { Client } from '../../../src/index.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import { openClient } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { ownEtcd } from '../../support/own-etcd.js';

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type Environment, replaceEnvironment } from '../../../src/base/environment.js';
 import { eventLoopTurn } from '../../../src/base/timers.js';
-import { Session } from '../../../src/concurrency.js';
+import { Session } from '../../../src/locks.js';
 import { openClient } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { ownEtcd } from '../../support/own-etcd.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { Election, Mutex, SelfHealingSession, Semaphore, Session } from '../../../src/concurrency.js';
 import { type Client, EtcdError, prefix } from '../../../src/index.js';
+import { Election, Mutex, SelfHealingSession, Semaphore, Session } from '../../../src/locks.js';
 import { openClient } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { ownEtcd } from '../../support/own-etcd.js';

@@ -1,7 +1,7 @@
 import { expect, inject, test } from 'vitest';
 import { pause } from '../../../src/base/timers.js';
-import { Session } from '../../../src/concurrency.js';
 import { type Interceptor, type Lease, op } from '../../../src/index.js';
+import { Session } from '../../../src/locks.js';
 import { containing } from '../../../src/testing/index.js';
 import type { TransportFactory } from '../../../src/transport.js';
 import { defaultTransport } from '../../../src/wire/default-transport.js';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { Mutex, Session } from '../../../src/concurrency.js';
 import type { LeaderKey } from '../../../src/gen/v3electionpb/v3election.js';
 import { type Client, compare, EtcdError, op, prefix } from '../../../src/index.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 

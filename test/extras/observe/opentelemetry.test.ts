@@ -22,11 +22,11 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import { afterEach, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { withLock } from '../../../src/concurrency.js';
 import * as kvMethods from '../../../src/gen/methods/kv.js';
 import * as leaseMethods from '../../../src/gen/methods/lease.js';
 import * as watchMethods from '../../../src/gen/methods/watch.js';
 import type { Client, Interceptor } from '../../../src/index.js';
+import { withLock } from '../../../src/locks.js';
 import { type OpenTelemetryOptions, openTelemetry } from '../../../src/opentelemetry.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { authEtcd, ROOT, USER } from '../../support/auth-etcd.js';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { Mutex, Session } from '../../../src/concurrency.js';
 import { methods } from '../../../src/gen/methods.js';
 import { type Client, type EtcdError, type RetryPolicy, retryPolicy } from '../../../src/index.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import { containing } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';

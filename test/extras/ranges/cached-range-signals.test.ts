@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { Service } from '../../../src/discovery.js';
 import { type CachedRange, type CallOptions, Client, json, prefix, typed } from '../../../src/index.js';
+import { Service } from '../../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { errorOf } from '../../support/errors.js';
 

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { Barrier, DoubleBarrier, Session } from '../../../src/concurrency.js';
 import { methods } from '../../../src/gen/methods.js';
 import { type Client, EtcdError, type Interceptor, prefix } from '../../../src/index.js';
+import { Session } from '../../../src/locks.js';
+import { Barrier, DoubleBarrier } from '../../../src/recipes.js';
 import { containing } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';

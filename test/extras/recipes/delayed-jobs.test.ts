@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { WorkQueue, type WorkQueueOptions } from '../../../src/concurrency.js';
 import { Client, prefix } from '../../../src/index.js';
+import { WorkQueue, type WorkQueueOptions } from '../../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 

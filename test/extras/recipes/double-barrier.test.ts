@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { DoubleBarrier, Session } from '../../../src/concurrency.js';
 import { type Client, prefix } from '../../../src/index.js';
+import { Session } from '../../../src/locks.js';
+import { DoubleBarrier } from '../../../src/recipes.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { answerLost, deletes, puts, stagedTransport } from '../../support/transactions.js';

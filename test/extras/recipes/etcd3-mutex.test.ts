@@ -1,7 +1,7 @@
 import { Etcd3, EtcdLockFailedError } from 'etcd3';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { type Held, Mutex, Session } from '../../../src/concurrency.js';
 import { type Client, op, prefix } from '../../../src/index.js';
+import { type Held, Mutex, Session } from '../../../src/locks.js';
 import { Etcd3Mutex } from '../../../src/recipes.js';
 import type { BytesTest } from '../../../src/testing/index.js';
 import { startScript } from '../../support/child.js';

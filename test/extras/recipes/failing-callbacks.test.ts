@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { WorkQueue } from '../../../src/concurrency.js';
 import { EtcdError, prefix } from '../../../src/index.js';
-import { reconcile, schedule, shards } from '../../../src/recipes.js';
+import { reconcile, schedule, shards, WorkQueue } from '../../../src/recipes.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { Queue, Session } from '../../../src/concurrency.js';
 import { prefix } from '../../../src/index.js';
+import { Session } from '../../../src/locks.js';
+import { Queue } from '../../../src/recipes.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { answerLost, deletes, stagedTransport } from '../../support/transactions.js';

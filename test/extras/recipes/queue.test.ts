@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { PriorityQueue, Queue, Session, type WaitOptions } from '../../../src/concurrency.js';
 import { type Client, type KeyValue, prefix } from '../../../src/index.js';
+import { Session, type WaitOptions } from '../../../src/locks.js';
+import { PriorityQueue, Queue } from '../../../src/recipes.js';
 import { containing } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';

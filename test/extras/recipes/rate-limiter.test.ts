@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
-import { RateLimiter, type RateLimiterOptions } from '../../../src/concurrency.js';
 import { Client, type Interceptor, prefix } from '../../../src/index.js';
+import { RateLimiter, type RateLimiterOptions } from '../../../src/recipes.js';
 import { ManualClock, MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';

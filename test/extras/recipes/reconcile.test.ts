@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { inspectLock } from '../../../src/concurrency.js';
 import { type Client, compare, op, prefix } from '../../../src/index.js';
+import { inspectLock } from '../../../src/locks.js';
 import { type KeyRun, type LeaderKeyRun, type RunReport, reconcile } from '../../../src/recipes.js';
 import { Random } from '../../simulation/random.js';
 import { authEtcd, USER } from '../../support/auth-etcd.js';

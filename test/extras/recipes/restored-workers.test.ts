@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { WorkQueue, withSessions } from '../../../src/concurrency.js';
 import type { WatchResponse } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { Client, type ClientOptions } from '../../../src/index.js';
-import { shards } from '../../../src/recipes.js';
+import { withSessions } from '../../../src/locks.js';
+import { shards, WorkQueue } from '../../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import type { TransportFactory } from '../../../src/wire/transport.js';
 import { VirtualClock } from '../../support/virtual-clock.js';

@@ -1,8 +1,8 @@
 import { Cron } from 'croner';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Environment, replaceEnvironment } from '../../../src/base/environment.js';
-import { inspectLock } from '../../../src/concurrency.js';
 import { type Client, EtcdError, type Interceptor, op, prefix } from '../../../src/index.js';
+import { inspectLock } from '../../../src/locks.js';
 import { type ScheduleOptions, schedule, type Tick, type When } from '../../../src/recipes.js';
 import { containing } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';

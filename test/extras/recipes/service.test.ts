@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { SelfHealingSession, Session } from '../../../src/concurrency.js';
-import { Service, type ServiceEndpoint, type Update } from '../../../src/discovery.js';
+import { SelfHealingSession, Session } from '../../../src/locks.js';
+import { Service, type ServiceEndpoint, type Update } from '../../../src/recipes.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied } from '../../support/locks.js';

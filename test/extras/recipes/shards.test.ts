@@ -1,7 +1,7 @@
 import { describe, expect, inject, test } from 'vitest';
 import { pause } from '../../../src/base/timers.js';
-import { Mutex, Session } from '../../../src/concurrency.js';
 import { type Client, op, prefix } from '../../../src/index.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import { type Shard, type ShardOwners, type ShardsOptions, shardOwners, shards } from '../../../src/recipes.js';
 import { type Child, startScript } from '../../support/child.js';
 import { openClient, unique } from '../../support/client.js';

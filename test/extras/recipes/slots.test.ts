@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { Session } from '../../../src/concurrency.js';
 import { prefix } from '../../../src/index.js';
+import { Session } from '../../../src/locks.js';
 import { type Slot, Slots } from '../../../src/recipes.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';

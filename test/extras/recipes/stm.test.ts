@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { type Isolation, Session, stm } from '../../../src/concurrency.js';
 import { type Client, op, prefix } from '../../../src/index.js';
+import { Session } from '../../../src/locks.js';
+import { type Isolation, stm } from '../../../src/recipes.js';
 import { containing } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';

@@ -1,8 +1,8 @@
 import { credentials, Client as GrpcClient, Server, ServerCredentials, status } from '@grpc/grpc-js';
 import { expect, onTestFinished, test } from 'vitest';
-import { Session } from '../../../src/concurrency.js';
-import { Service, type ServiceView, type ViewOptions } from '../../../src/discovery.js';
 import { registerGrpcResolver } from '../../../src/grpc-js.js';
+import { Session } from '../../../src/locks.js';
+import { Service, type ServiceView, type ViewOptions } from '../../../src/recipes.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 

@@ -1,8 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { expect, onTestFinished, test } from 'vitest';
 import { environment, replaceEnvironment } from '../../../src/base/environment.js';
-import { type Job, Session, WorkQueue } from '../../../src/concurrency.js';
 import { Client, type ClientOptions, EtcdError, type Interceptor, op } from '../../../src/index.js';
+import { Session } from '../../../src/locks.js';
+import { type Job, WorkQueue } from '../../../src/recipes.js';
 import { MemoryEtcd, memory, memoryOverHttp2 } from '../../../src/testing/index.js';
 import { errorOf } from '../../support/errors.js';
 import { gate } from '../../support/signals.js';

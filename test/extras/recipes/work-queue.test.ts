@@ -1,6 +1,7 @@
 import { describe, expect, inject, test } from 'vitest';
-import { type Job, Session, WorkQueue, type WorkQueueOptions } from '../../../src/concurrency.js';
 import { type Client, type Interceptor, op, prefix } from '../../../src/index.js';
+import { Session } from '../../../src/locks.js';
+import { type Job, WorkQueue, type WorkQueueOptions } from '../../../src/recipes.js';
 import { containing } from '../../../src/testing/index.js';
 import { type Child, startScript } from '../../support/child.js';
 import { openClient, unique } from '../../support/client.js';

@@ -1,7 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { errorFromStatus } from '../../../src/base/status-error.js';
 import { CoreClient } from '../../../src/client/core-client.js';
-import { Mutex, Session, stm } from '../../../src/concurrency.js';
 import type { RequestOp } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import {
@@ -18,6 +17,8 @@ import {
   typed,
   updateKey,
 } from '../../../src/index.js';
+import { Mutex, Session } from '../../../src/locks.js';
+import { stm } from '../../../src/recipes.js';
 import { defaultTransport } from '../../../src/wire/default-transport.js';
 import type { Transport, TransportFactory } from '../../../src/wire/transport.js';
 import { authEtcd, USER } from '../../support/auth-etcd.js';
@@ -532,7 +533,7 @@ describe('the option `retryWrites`', () => {
     expect(paths).toEqual(['LeaseGrant', 'Txn', 'Txn', 'LeaseGrant', 'Txn', 'Txn']);
   });
 
-  test('is refused by the client of `etcdwire/core`', async () => {
+  test('is refused by CoreClient', async () => {
     const [{ endpoints }] = [openClient()];
     const etcd = new CoreClient({ endpoints });
     onTestFinished(() => etcd.close());

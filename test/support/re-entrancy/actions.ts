@@ -1,5 +1,5 @@
-import { Mutex, Session, withLock } from '../../../src/concurrency.js';
 import { op } from '../../../src/index.js';
+import { Mutex, Session, withLock } from '../../../src/locks.js';
 import type { World } from './world.js';
 
 // What a program may call in a callback.

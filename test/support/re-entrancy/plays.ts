@@ -1,5 +1,5 @@
-import { Election, lead, Mutex, observe, Session, withLock } from '../../../src/concurrency.js';
 import { op, prefix, typed } from '../../../src/index.js';
+import { Election, lead, Mutex, observe, Session, withLock } from '../../../src/locks.js';
 import { Slots } from '../../../src/recipes.js';
 import type { World } from './world.js';
 

@@ -1,5 +1,5 @@
-import { type Held, Mutex, Session } from '../../../src/concurrency.js';
 import { Client, EtcdError, type Interceptor } from '../../../src/index.js';
+import { type Held, Mutex, Session } from '../../../src/locks.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { forwardStream, type OutgoingStream, type TransportFactory } from '../../../src/wire/transport.js';
 

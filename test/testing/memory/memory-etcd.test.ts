@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { Mutex, Session } from '../../../src/concurrency.js';
 import { Client, prefix } from '../../../src/index.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import {
   listen,
   ManualClock,

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { EtcdError } from '../../../src/base/etcd-error.js';
-import { Mutex, Session } from '../../../src/concurrency.js';
 import { Client } from '../../../src/extras/full/client.js';
 import { WatchCreateRequest } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
+import { Mutex, Session } from '../../../src/locks.js';
 import { ManualClock } from '../../../src/testing/memory/clock.js';
 import { MemoryEtcd } from '../../../src/testing/memory/memory-etcd.js';
 import type { MemoryMember } from '../../../src/testing/memory/memory-member.js';

@@ -4,8 +4,8 @@ import { createServer as createHttp2Server, type ServerHttp2Stream } from 'node:
 import { type AddressInfo, connect as connectTo, createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual } from 'node:util';
-import { inspectLock } from '../../../../src/concurrency.js';
 import { Client } from '../../../../src/index.js';
+import { inspectLock } from '../../../../src/locks.js';
 import { Connection } from '../../course/05-call.js';
 
 /** The server of a check. */

@@ -1,5 +1,5 @@
-import { type Held, Mutex, Session } from '../../../../src/concurrency.js';
-import { type Client, compare, EtcdError, op } from '../../../../src/core.js';
+import { type CoreClient, compare, EtcdError, op } from '../../../../src/core.js';
+import { type Held, Mutex, Session } from '../../../../src/locks.js';
 import type { Process } from '../../../../test/simulation/process.js';
 import type { World } from '../../../../test/simulation/world.js';
 
@@ -45,8 +45,8 @@ export class Application {
   readonly #host: Host;
   readonly #name: string;
   readonly #process: Process;
-  readonly #connect: () => Client;
-  #client: Client | undefined;
+  readonly #connect: () => CoreClient;
+  #client: CoreClient | undefined;
   #session: Session | undefined;
   #held: Held | undefined;
   /** The lock that this program took last, even if it has lost it. */
@@ -55,7 +55,7 @@ export class Application {
   #stopWatching = new AbortController();
   #entries = 0;
 
-  constructor(host: Host, name: string, process: Process, connect: () => Client) {
+  constructor(host: Host, name: string, process: Process, connect: () => CoreClient) {
     this.#host = host;
     this.#name = name;
     this.#process = process;
@@ -174,7 +174,7 @@ export class Application {
     });
   }
 
-  async #follow(client: Client, signal: AbortSignal): Promise<void> {
+  async #follow(client: CoreClient, signal: AbortSignal): Promise<void> {
     let startRevision = 0n;
     for (;;) {
       try {
@@ -198,7 +198,7 @@ export class Application {
     }
   }
 
-  async #openSession(client: Client): Promise<Session> {
+  async #openSession(client: CoreClient): Promise<Session> {
     const session = await Session.open(client, { ttl: TTL_SECONDS });
     this.#host.leaseNames.set(session.leaseId.toString(16), this.#name);
     session.signal.addEventListener('abort', () => {
@@ -223,7 +223,7 @@ export class Application {
   }
 
   /** Runs a part of the program in the process of the program. Prints the error of this part to the log. */
-  #run(what: string, action: (client: Client) => Promise<void>): void {
+  #run(what: string, action: (client: CoreClient) => Promise<void>): void {
     this.#host.world.soon(this.#process, what, () => {
       this.#client ??= this.#connect();
       action(this.#client).catch((error: unknown) => this.#say(`${what}: ${messageOf(error)}`, 'bad'));

@@ -1,4 +1,4 @@
-import { Client } from '../../../../src/core.js';
+import { CoreClient } from '../../../../src/core.js';
 import {
   failedByteStream,
   Http2Server,
@@ -144,7 +144,7 @@ export class PlayClient {
     const open: OpenByteStream = (endpoint, tls, events) =>
       (opens.get(endpoint.url) as OpenByteStream)(endpoint, tls, events);
     const transport = Object.assign(http2Over(open), { endpoints: [...opens.keys()] });
-    return new Application(this.#playground, name, process, () => new Client({ transport }));
+    return new Application(this.#playground, name, process, () => new CoreClient({ transport }));
   }
 
   /** Returns a function that opens connections to a member, whose frames appear in the trace. */

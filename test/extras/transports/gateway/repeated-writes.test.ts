@@ -1,10 +1,11 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { Election, Mutex, Session, stm, withLock } from '../../../../src/concurrency.js';
 import { repeatEffectOf } from '../../../../src/extras/transports/gateway/rpcs.js';
 import { allMethods } from '../../../../src/extras/transports/json/method-table.js';
 import { type GatewayOptions, gateway } from '../../../../src/gateway.js';
 import { methods } from '../../../../src/gen/methods.js';
 import { type Client, compare, EtcdError, type KeyRange, keyRange, op, prefix } from '../../../../src/index.js';
+import { Election, Mutex, Session, withLock } from '../../../../src/locks.js';
+import { stm } from '../../../../src/recipes.js';
 import { authEtcd, USER } from '../../../support/auth-etcd.js';
 import { openClient, unique } from '../../../support/client.js';
 import { errorOf } from '../../../support/errors.js';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { stm } from '../../../../src/concurrency.js';
 import { type Fetch, gateway } from '../../../../src/gateway.js';
 import { type Client, EtcdError, prefix } from '../../../../src/index.js';
+import { stm } from '../../../../src/recipes.js';
 import { openClient, unique } from '../../../support/client.js';
 import { openGateway } from '../../../support/gateway.js';
 import { iterations } from '../../../support/thorough.js';

@@ -1,9 +1,9 @@
 import { expect, inject, onTestFinished, test } from 'vitest';
 import type { EtcdError } from '../../../../src/base/etcd-error.js';
-import { withLock } from '../../../../src/concurrency.js';
 import { gateway } from '../../../../src/gateway.js';
 import { methods } from '../../../../src/gen/methods.js';
 import { parseEndpoint } from '../../../../src/host/endpoint.js';
+import { withLock } from '../../../../src/locks.js';
 import type { TransportOptions } from '../../../../src/wire/transport.js';
 import { openClient, unique } from '../../../support/client.js';
 import { errorOf } from '../../../support/errors.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import { inspectLock, Mutex, Session } from '../../../../../src/concurrency.js';
+import { inspectLock, Mutex, Session } from '../../../../../src/locks.js';
 import { assertNoHolder, assertNoWaiters, checks, newName, PROGRAM } from '../check.js';
 
 type Chapter = typeof import('../../../course/10-lock.js') & typeof import('../../../course/answers/10-lock.js');

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { inspectLock, Mutex, Session } from '../../../../../src/concurrency.js';
 import { EtcdError } from '../../../../../src/index.js';
+import { inspectLock, Mutex, Session } from '../../../../../src/locks.js';
 import { lock as lockOfChapter10 } from '../../../course/10-lock.js';
 import { startProxy } from '../../../course/cut-proxy.js';
 import { assertNoHolder, assertNoWaiters, checks, newName, observedProxy, PROGRAM } from '../check.js';
