@@ -7,6 +7,7 @@
  */
 
 export {
+  type ActionLast,
   type BytesLike,
   type ClientEvent,
   type ClientReason,

@@ -6,7 +6,7 @@ import { fromEnv } from 'etcdwire/node';
 const stop = new AbortController();
 process.once('SIGTERM', () => stop.abort());
 await using etcd = new Client(fromEnv());
-await lead(etcd, 'cron', `process ${process.pid}`, makeReports, { signal: stop.signal });
+await lead(etcd, 'cron', { value: `process ${process.pid}`, signal: stop.signal }, makeReports);
 
 async function makeReports({ signal, held }: Term): Promise<void> {
   for (; !signal.aborted; await sleep(Number(process.env.INTERVAL_MS ?? 60_000), undefined, { signal }))

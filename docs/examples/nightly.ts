@@ -11,4 +11,4 @@ const report = async (tick: Tick) => {
   const { count } = await etcd.range(prefix('orders/'), { countOnly: true });
   await tick.complete([op.put(`reports/${tick.time.toISOString()}`, `${count} orders, run ${tick.attempt}`)]);
 };
-await schedule(etcd, 'nightly', (after) => nights.nextRun(after), report, { signal: stop.signal });
+await schedule(etcd, 'nightly', (after) => nights.nextRun(after), { signal: stop.signal }, report);

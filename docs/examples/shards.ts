@@ -5,7 +5,7 @@ import { type Shard, shards } from 'etcdwire/recipes';
 const stop = new AbortController();
 process.once('SIGTERM', () => stop.abort());
 await using etcd = new Client(fromEnv());
-await shards(etcd, 'consumer', consume, { count: 64, worker: `process ${process.pid}`, signal: stop.signal });
+await shards(etcd, 'consumer', { count: 64, worker: `process ${process.pid}`, signal: stop.signal }, consume);
 
 async function consume({ number, signal, held }: Shard): Promise<void> {
   await using inbox = await etcd.cachedRange(prefix(`inbox/${number}/`), { signal });

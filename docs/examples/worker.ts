@@ -14,11 +14,11 @@ if (command === 'add') {
   for (const { id, attempts, error } of await thumbnails.dead()) console.log(id, attempts, error);
 } else {
   await thumbnails.work(
+    { concurrency: 4, signal: stop.signal, onFailure: (error, { id }) => console.error(id, error) },
     async (job) => {
       const { image } = job.json((value) => value as { image: string });
       if (image.startsWith('broken')) throw new Error('not an image');
       await job.complete([op.put(`done/${job.id}`, `thumbnail of ${image}`)]);
     },
-    { concurrency: 4, signal: stop.signal, onFailure: (error, { id }) => console.error(id, error) },
   );
 }

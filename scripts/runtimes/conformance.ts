@@ -112,7 +112,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   locks: async (etcd, name) => {
     const session = await Session.open(etcd, { ttl: 5 });
     const held = await new Mutex(session, name).lock();
-    const other = await withLock(etcd, name, () => Promise.resolve(), { maxWaitMs: 2_000 }).catch(
+    const other = await withLock(etcd, name, { maxWaitMs: 2_000 }, () => Promise.resolve()).catch(
       (reason: unknown) => reason,
     );
     expect('a second contender does not get the lock', (other as EtcdError).reason === 'LockTaken');

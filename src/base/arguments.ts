@@ -104,6 +104,24 @@ export function checkFunction(value: unknown, argument: string): void {
 }
 
 /**
+ * The last arguments of a function that calls a function of the program: `action`, and before it the options, which the
+ * caller may leave out.
+ */
+export type ActionLast<Options, Action> =
+  | readonly [action: Action]
+  | readonly [options: Options | undefined, action: Action];
+
+/** Returns the options and the action. `argument` is the name of the action in the message of an error. */
+export function actionLast<Options extends object, Action>(
+  last: ActionLast<Options, Action>,
+  argument: string,
+): readonly [Options, Action] {
+  const [options = {} as Options, action] = last.length === 1 ? [undefined, last[0]] : last;
+  if (typeof action === 'function') return [options, action];
+  throw invalidInput(argument, show(action), 'a function, as the last argument');
+}
+
+/**
  * Whether the value is an object with this method. `instanceof` would return false for an object from another copy of
  * this package, and a program may load several copies.
  */

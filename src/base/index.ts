@@ -1,4 +1,6 @@
 export {
+  type ActionLast,
+  actionLast,
   can,
   checkBoolean,
   checkCan,

@@ -1,6 +1,7 @@
 import {
+  type ActionLast,
+  actionLast,
   type BytesLike,
-  checkFunction,
   checkOptions,
   checkSignal,
   EtcdError,
@@ -17,6 +18,8 @@ import { AGAIN, isSessionLost, sessionAfterSession, untilClosed } from './with-s
 
 /** Options of `lead`. */
 export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
+  /** The value that observers of the election see while this process leads, such as a host name. Default: empty. */
+  readonly value?: BytesLike | undefined;
   /**
    * If this signal aborts, `lead` stops waiting for the leadership. If this process already leads, the signal of
    * `action` aborts, and `lead` resigns after `action` has ended. `lead` then resolves with undefined.
@@ -45,12 +48,12 @@ export interface Term {
   readonly held: Leadership;
 }
 
-const LEAD_OPTIONS = { signal: checkSignal, maxHoldMs: checkTimeout, ...LEASE_OPTIONS } as const;
+const LEAD_OPTIONS = { value: toBytes, signal: checkSignal, maxHoldMs: checkTimeout, ...LEASE_OPTIONS } as const;
 
 /**
  * Campaigns in an election, and runs `action` while this process is the leader. If the leadership is lost, waits until
  * `action` has ended, and then campaigns again. So one call of `lead` never runs `action` twice at once, but may run it
- * many times. `candidate` is the value that observers of the election see.
+ * many times.
  *
  * If `action` returns while this process leads, `lead` resigns and resolves with the result. If `action` throws while
  * this process leads, `lead` resigns and rejects with the error. `lead` ignores a result or an error of `action` after
@@ -66,23 +69,21 @@ const LEAD_OPTIONS = { signal: checkSignal, maxHoldMs: checkTimeout, ...LEASE_OP
  * @example
  * const stop = new AbortController();
  * process.once('SIGTERM', () => stop.abort());
- * await lead(etcd, 'scheduler', 'host-1', async ({ signal, held }) => {
+ * await lead(etcd, 'scheduler', { value: { value: 'host-1', signal: stop.signal } }, async ({ signal, held }) => {
  *   for (let run = 1; run <= 3 && !signal.aborted; run += 1)
  *     await held.txn({ then: [op.put('scheduler/runs', String(run))] });
- * }, { signal: stop.signal });
+ * });
  */
 export async function lead<T>(
   client: CoreKeyspace,
   name: string,
-  candidate: BytesLike,
-  action: (term: Term) => Promise<T> | T,
-  options: LeadOptions = {},
+  ...last: ActionLast<LeadOptions, (term: Term) => Promise<T> | T>
 ): Promise<T | undefined> {
+  const [options, action] = actionLast(last, 'action');
   checkName(name);
-  const value = toBytes(candidate, 'candidate');
-  checkFunction(action, 'action');
   checkOptions(options, LEAD_OPTIONS, 'lead');
-  const { signal, maxHoldMs, ...lease } = options;
+  const { signal, maxHoldMs, value: candidate = '', ...lease } = options;
+  const value = toBytes(candidate, 'value');
   return untilClosed(client, signal, (stop) =>
     sessionAfterSession(client, lease, stop, async (session) => {
       const held = await campaign(session, name, value, { signal: stop, maxHoldMs });

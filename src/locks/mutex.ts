@@ -1,6 +1,7 @@
 import {
+  type ActionLast,
+  actionLast,
   type BytesLike,
-  checkFunction,
   checkList,
   checkOptions,
   type EtcdError,
@@ -99,10 +100,9 @@ const WITH_LOCK_OPTIONS = { value: toBytes, ...LEASE_OPTIONS, ...LOCK_OPTIONS } 
 export async function withLock<T>(
   client: CoreKeyspace,
   name: string,
-  action: (held: Held) => Promise<T> | T,
-  options: WithLockOptions = {},
+  ...last: ActionLast<WithLockOptions, (held: Held) => Promise<T> | T>
 ): Promise<T> {
-  checkFunction(action, 'action');
+  const [options, action] = actionLast(last, 'action');
   checkOptions(options, WITH_LOCK_OPTIONS, 'withLock');
   checkName(name);
   return holding('withLock', 'lock', client, [name], ([held]) => action(held as Held), options) as Promise<T>;
@@ -124,10 +124,9 @@ export async function withLock<T>(
 export async function tryWithLock<T>(
   client: CoreKeyspace,
   name: string,
-  action: (held: Held) => Promise<T> | T,
-  options: WithLockOptions = {},
+  ...last: ActionLast<WithLockOptions, (held: Held) => Promise<T> | T>
 ): Promise<T | undefined> {
-  checkFunction(action, 'action');
+  const [options, action] = actionLast(last, 'action');
   checkOptions(options, WITH_LOCK_OPTIONS, 'tryWithLock');
   checkName(name);
   return holding('tryWithLock', 'tryLock', client, [name], ([held]) => action(held as Held), options);
@@ -149,10 +148,9 @@ export async function tryWithLock<T>(
 export async function withLocks<T>(
   client: CoreKeyspace,
   names: readonly string[],
-  action: (held: readonly Held[]) => Promise<T> | T,
-  options: WithLockOptions = {},
+  ...last: ActionLast<WithLockOptions, (held: readonly Held[]) => Promise<T> | T>
 ): Promise<T> {
-  checkFunction(action, 'action');
+  const [options, action] = actionLast(last, 'action');
   checkOptions(options, WITH_LOCK_OPTIONS, 'withLocks');
   const allowed = 'a list of at least one name';
   const wanted = checkList(names, 'names', allowed);

@@ -1,6 +1,7 @@
 import {
+  type ActionLast,
+  actionLast,
   backoffMs,
-  checkFunction,
   checkOptions,
   checkSignal,
   clientClosed,
@@ -55,10 +56,9 @@ const WITH_SESSIONS_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const
  */
 export async function withSessions<T>(
   client: CoreKeyspace,
-  action: (session: Session, signal: AbortSignal) => Promise<T> | T,
-  options: WithSessionsOptions = {},
+  ...last: ActionLast<WithSessionsOptions, (session: Session, signal: AbortSignal) => Promise<T> | T>
 ): Promise<T | undefined> {
-  checkFunction(action, 'action');
+  const [options, action] = actionLast(last, 'action');
   checkOptions(options, WITH_SESSIONS_OPTIONS, 'withSessions');
   const { signal, ...lease } = options;
   return untilClosed(client, signal, (stop) =>

@@ -1,7 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Client, EtcdError } from '../../src/index.js';
-import { Session } from '../../src/locks.js';
+import { lead, Session, withLock } from '../../src/locks.js';
+import { stm, WorkQueue } from '../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { CALLS, type PublicCall, rightArguments, type World } from '../support/public-calls.js';
 import { hasParameters, publicFunctions } from '../support/public-functions.js';
@@ -176,4 +177,23 @@ test('this test covers every public function that has parameters', async () => {
   expect(found.filter((name) => !INTERNAL.has(name) && CALLS[name] === undefined)).toEqual([]);
   expect(Object.keys(CALLS).filter((name) => !found.includes(name))).toEqual([]);
   expect([...INTERNAL].filter((name) => !found.includes(name))).toEqual([]);
+});
+
+describe('a function that calls a function of the program', () => {
+  test('accepts it as the last argument, after options or without options', async () => {
+    const { etcd } = world;
+    expect(await withLock(etcd, 'last', () => 1)).toBe(1);
+    expect(await withLock(etcd, 'last', undefined, () => 2)).toBe(2);
+    expect(await withLock(etcd, 'last', { ttl: 5 }, () => 3)).toBe(3);
+    expect(await lead(etcd, 'last', ({ held }) => held.key)).toMatch(/^last\//);
+  });
+
+  test('says where it belongs when options come after it', async () => {
+    const { etcd } = world;
+    const options = { ttl: 5 } as never;
+    const wrong = 'got an object; allowed: a function, as the last argument';
+    await expect(withLock(etcd, 'last', (() => 1) as never, options)).rejects.toThrow(`action: ${wrong}`);
+    await expect(stm(etcd, (() => 1) as never, options)).rejects.toThrow(`apply: ${wrong}`);
+    await expect(new WorkQueue(etcd, 'q').work((() => {}) as never, options)).rejects.toThrow(`handler: ${wrong}`);
+  });
 });

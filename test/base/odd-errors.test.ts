@@ -45,14 +45,11 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     await queue.enqueue('last', { id: 'last', priority: 2 });
     const stop = new AbortController();
     const done: string[] = [];
-    await queue.work(
-      (job) => {
-        if (job.id === 'odd') raise();
-        done.push(job.id);
-        stop.abort();
-      },
-      { signal: stop.signal },
-    );
+    await queue.work({ signal: stop.signal }, (job) => {
+      if (job.id === 'odd') raise();
+      done.push(job.id);
+      stop.abort();
+    });
     expect(done).toEqual(['last']);
     const [dead] = await queue.dead();
     expect(dead?.id).toBe('odd');
@@ -67,7 +64,7 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     const runs = [
       () => withLock(etcd, name, rethrow),
       () => withLocks(etcd, [name], rethrow),
-      () => lead(etcd, name, 'host', rethrow),
+      () => lead(etcd, name, { value: 'host' }, rethrow),
       () => stm(etcd, rethrow),
       () => modifyKey(etcd, name, rethrow),
     ];
@@ -156,7 +153,7 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     const [etcd, name] = [openClient(), unique('odd')];
     const stop = new AbortController();
     const waits = withLock(etcd, name, async () => {
-      const waiting = errorOf(withLock(etcd, name, () => 'never', { signal: stop.signal }));
+      const waiting = errorOf(withLock(etcd, name, { signal: stop.signal }, () => 'never'));
       const watch = etcd.watch(name, { signal: stop.signal });
       const next = errorOf(watch[Symbol.asyncIterator]().next());
       await watch.created();

@@ -22,7 +22,7 @@ const CALLERS = {
     await openClient({ endpoints: DEAD }).get('k', { timeoutMs: 50 });
   },
   async waitsForALock() {
-    await withLock(openClient({ endpoints: DEAD }), 'lock', () => {}, { maxWaitMs: 50 });
+    await withLock(openClient({ endpoints: DEAD }), 'lock', { maxWaitMs: 50 }, () => {});
   },
   async waitsForAnotherHolder(etcd: Client) {
     const [name, session] = [unique('lock'), await Session.open(etcd)];

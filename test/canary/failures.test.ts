@@ -107,7 +107,7 @@ const KEYED_CALLS: Calls = {
   authenticate: (etcd) => etcd.auth.authenticate('user', PASSWORD, SOON),
   'raw campaign': (etcd) =>
     etcd.raw.election.campaign({ name: Buffer.from(LOCK), lease: 1n, value: Buffer.from(VALUE) }, SOON),
-  withLock: (etcd) => withLock(etcd, LOCK, () => {}, WAIT),
+  withLock: (etcd) => withLock(etcd, LOCK, WAIT, () => {}),
 };
 
 test('errors of failed connections contain no key, value, password or private key', async () => {
@@ -204,15 +204,11 @@ test('errors of locks, elections, semaphores, barriers and transactions contain 
       'a double barrier without enough members': () =>
         new DoubleBarrier(other, `${name}/double`, 2).enter({ maxWaitMs: 1_000 }),
       'a transaction with a conflict': () =>
-        stm(
-          etcd,
-          async (tx) => {
-            await tx.get(name);
-            await etcd.put(name, VALUE);
-            tx.put(name, VALUE);
-          },
-          { maxAttempts: 2 },
-        ),
+        stm(etcd, { maxAttempts: 2 }, async (tx) => {
+          await tx.get(name);
+          await etcd.put(name, VALUE);
+          tx.put(name, VALUE);
+        }),
       'a released lock': async () => {
         const released = await new Mutex(other, `${name}/released`).lock();
         await released.release();

@@ -228,13 +228,13 @@ function callsOf(etcd: Client, session: Session): Readonly<Record<string, readon
       1,
     ],
     stm: [
-      (apply, isolation, maxAttempts) => stm(etcd, apply, { isolation, maxAttempts, ...WAIT }),
+      (apply, isolation, maxAttempts) => stm(etcd, { isolation, maxAttempts, ...WAIT }, apply),
       () => {},
       'serializable',
       1,
     ],
-    'stm transaction': [(name, value) => stm(etcd, (tx) => tx.put(name, value), WAIT), key, 'x'],
-    withLock: [(name, action, ttl) => withLock(etcd, name, action, { ttl, ...WAIT }), key, () => {}, 60],
+    'stm transaction': [(name, value) => stm(etcd, WAIT, (tx) => tx.put(name, value)), key, 'x'],
+    withLock: [(name, action, ttl) => withLock(etcd, name, { ttl, ...WAIT }, action), key, () => {}, 60],
     SelfHealingSession: [
       async (ttl, name, value) => {
         const healing = await SelfHealingSession.open(etcd, { ttl, ...SOON });

@@ -164,7 +164,7 @@ describe('a namespace', () => {
     await held.release();
     const next = await waiting;
     expect(next.token).toBeGreaterThan(held.token);
-    expect(await errorOf(withLock(inside, 'job', () => {}, { maxWaitMs: 100 }))).toMatchObject({
+    expect(await errorOf(withLock(inside, 'job', { maxWaitMs: 100 }, () => {}))).toMatchObject({
       reason: 'LockTaken',
     });
     await next.release();

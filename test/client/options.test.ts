@@ -84,7 +84,7 @@ test.each<[string, (etcd: Client) => unknown, string]>([
   ],
   [
     'the option `TTL` for `withLock`',
-    (etcd) => withLock(etcd, 'm', () => {}, { TTL: 5 } as never),
+    (etcd) => withLock(etcd, 'm', { TTL: 5 } as never, () => {}),
     ' (did you mean ttl?); allowed: ',
   ],
   [

@@ -12,7 +12,7 @@ const HOLDING = {
   withLock: (etcd: CoreKeyspace, name: string, action: (signal: AbortSignal) => Promise<void>) =>
     withLock(etcd, name, ({ signal }) => action(signal)),
   lead: (etcd: CoreKeyspace, name: string, action: (signal: AbortSignal) => Promise<void>) =>
-    lead(etcd, name, '', ({ signal }) => action(signal)),
+    lead(etcd, name, ({ signal }) => action(signal)),
   'withSessions and Mutex': (etcd: CoreKeyspace, name: string, action: (signal: AbortSignal) => Promise<void>) =>
     withSessions(etcd, async (session, signal) => {
       const held = await new Mutex(session, name).lock({ signal });
@@ -298,7 +298,7 @@ describe('`close`', () => {
       ended.open();
       await finish.opened;
     };
-    const running = errorOf(withLock(etcd, name, action, { maxHoldMs: 1 }));
+    const running = errorOf(withLock(etcd, name, { maxHoldMs: 1 }, action));
     await ended.opened;
     const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
     for (let call = 0; call < 5; call += 1) await reader.get(name);
@@ -316,7 +316,7 @@ describe('`close`', () => {
       started.open();
       return finish.opened;
     };
-    const running = withLock(etcd, name, action, { maxHoldMs: 100, ttl: 1 }).catch((error) => error);
+    const running = withLock(etcd, name, { maxHoldMs: 100, ttl: 1 }, action).catch((error) => error);
     await started.opened;
     const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
     expect(await withLock(reader, name, () => 'next holder')).toBe('next holder');

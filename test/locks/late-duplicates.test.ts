@@ -82,7 +82,7 @@ const HISTORIES: Readonly<Record<string, History>> = {
     async () => new Mutex(await Session.open(other), `${name}/b`).lock(),
   ],
   lead: async (etcd, other, name) => [
-    () => lead(etcd, name, 'A', ({ held }) => held.proclaim('B')),
+    () => lead(etcd, name, { value: 'A' }, ({ held }) => held.proclaim('B')),
     async () => new Election(await Session.open(other), name).campaign('C'),
   ],
   ReentrantMutex: async (etcd, other, name) => {
@@ -437,7 +437,15 @@ describe('a late copy of a write', () => {
 
   test('is tested for every exported class and function that writes', () => {
     const exported = [...Object.keys(locks), ...Object.keys(recipes)];
-    const withoutWrites = ['history', 'inspectLock', 'observe', 'persisted', 'ServiceView', 'shardOwners', 'withSessions'];
+    const withoutWrites = [
+      'history',
+      'inspectLock',
+      'observe',
+      'persisted',
+      'ServiceView',
+      'shardOwners',
+      'withSessions',
+    ];
     // The simulation sends copies of the writes of these, in workloads of their own.
     const simulated = ['ExpiringKeys', 'reconcile', 'schedule', 'shards', 'Slots'];
     expect(exported.filter((name) => !(name in HISTORIES)).sort()).toEqual([...withoutWrites, ...simulated].sort());

@@ -12,7 +12,7 @@ const PROGRAM = new URL('../support/leading-program.ts', import.meta.url);
 describe('`lead`', () => {
   test('runs the action while it leads, resigns when the action returns, and resolves with the result', async () => {
     const [etcd, name] = [openClient(), unique('election')];
-    const result = await lead(etcd, name, 'host-1', async ({ held }) => {
+    const result = await lead(etcd, name, { value: 'host-1' }, async ({ held }) => {
       const { holder } = await inspectLock(etcd, name);
       expect(holder?.kv.text()).toBe('host-1');
       expect(holder?.token).toBe(held.token);
@@ -25,7 +25,7 @@ describe('`lead`', () => {
   test('resigns and rejects with the error when the action throws while it leads', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     const error = new Error('the action failed');
-    const failing = lead(etcd, name, 'x', () => {
+    const failing = lead(etcd, name, { value: 'x' }, () => {
       throw error;
     });
     await expect(failing).rejects.toBe(error);
@@ -35,7 +35,7 @@ describe('`lead`', () => {
   test('rejects with the error of the action when the action first resigns and then throws', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     const error = new Error('the action failed');
-    const failing = lead(etcd, name, 'x', async ({ held }) => {
+    const failing = lead(etcd, name, { value: 'x' }, async ({ held }) => {
       await using _ = held;
       throw error;
     });
@@ -48,7 +48,7 @@ describe('`lead`', () => {
       const [etcd, name] = [openClient(), unique('election')];
       const tokens: bigint[] = [];
       let running = 0;
-      const result = await lead(etcd, name, 'x', async (term) => {
+      const result = await lead(etcd, name, { value: 'x' }, async (term) => {
         running += 1;
         expect(running).toBe(1);
         tokens.push(term.held.token);
@@ -77,18 +77,12 @@ describe('`lead`', () => {
     const leads = new Promise<void>((resolve) => {
       isLeading = resolve;
     });
-    const leader = lead(
-      etcd,
-      name,
-      'first',
-      (term) => {
-        isLeading();
-        return aborted(term.signal).then(() => 'ignored');
-      },
-      { signal: first.signal },
-    );
+    const leader = lead(etcd, name, { value: 'first', signal: first.signal }, (term) => {
+      isLeading();
+      return aborted(term.signal).then(() => 'ignored');
+    });
     await leads;
-    const waiter = lead(etcd, name, 'second', () => 'never', { signal: second.signal });
+    const waiter = lead(etcd, name, { value: 'second', signal: second.signal }, () => 'never');
     await expect.poll(async () => (await inspectLock(etcd, name)).waiters.length).toBe(1);
     second.abort();
     expect(await waiter).toBeUndefined();
@@ -100,26 +94,26 @@ describe('`lead`', () => {
 
   test('returns at once when its signal has aborted before, and grants no lease', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
-    expect(await lead(etcd, 'x', 'x', () => 1, { signal: AbortSignal.abort() })).toBeUndefined();
+    expect(await lead(etcd, 'x', { value: 'x', signal: AbortSignal.abort() }, () => 1)).toBeUndefined();
   });
 
   test('resolves with undefined when the client closes, and rejects with ClientClosed afterwards', async () => {
     const etcd = openClient();
-    const closed = lead(etcd, unique('election'), 'x', async (term) => {
+    const closed = lead(etcd, unique('election'), { value: 'x' }, async (term) => {
       void etcd.close();
       await aborted(term.signal);
       return 1;
     });
     expect(await closed).toBeUndefined();
-    expect(await errorOf(lead(etcd, 'x', 'x', () => 1))).toMatchObject({ reason: 'ClientClosed' });
+    expect(await errorOf(lead(etcd, 'x', { value: 'x' }, () => 1))).toMatchObject({ reason: 'ClientClosed' });
   });
 
   test('rejects with InvalidInput for wrong arguments', async () => {
     const etcd = openClient();
     const wrong = [
-      lead(etcd, '', 'x', () => 1),
-      lead(etcd, 'x', 1 as never, () => 1),
-      lead(etcd, 'x', 'x', 1 as never),
+      lead(etcd, '', { value: 'x' }, () => 1),
+      lead(etcd, 'x', { value: 1 as never }, () => 1),
+      lead(etcd, 'x', { value: 'x' }, 1 as never),
     ];
     for (const each of wrong) expect(await errorOf(each)).toMatchObject({ reason: 'InvalidInput' });
   });
@@ -181,12 +175,12 @@ test('`observe` yields each leader and each proclamation without a session', asy
       if (seen.length === 3) break;
     }
   })();
-  await lead(etcd, name, 'a', async ({ held }) => {
+  await lead(etcd, name, { value: 'a' }, async ({ held }) => {
     await expect.poll(() => seen).toEqual(['a']);
     await held.proclaim('b');
     await expect.poll(() => seen).toEqual(['a', 'b']);
   });
-  await lead(etcd, name, 'c', () => observing);
+  await lead(etcd, name, { value: 'c' }, () => observing);
   expect(seen).toEqual(['a', 'b', 'c']);
 });
 
@@ -195,21 +189,15 @@ test('`lead` revokes a lost lease that still lives on the server, so that it nee
   const name = unique('election');
   let keeper: KeepAlive | undefined;
   onTestFinished(() => keeper?.close());
-  const result = await lead(
-    etcd,
-    name,
-    'x',
-    async ({ signal, held }) => {
-      if (keeper !== undefined) return 'leads again';
-      // As after an election among the members, the lease lives longer on the server than its holder knows.
-      keeper = direct.lease.keepAlive((await direct.get(held.key))?.lease ?? 0n);
-      proxy.blackhole();
-      await aborted(signal);
-      expect(signal.reason.reason).toBe('LeaseUnreachable');
-      proxy.heal();
-      return 'lost';
-    },
-    { ttl: 1 },
-  );
+  const result = await lead(etcd, name, { value: 'x', ttl: 1 }, async ({ signal, held }) => {
+    if (keeper !== undefined) return 'leads again';
+    // As after an election among the members, the lease lives longer on the server than its holder knows.
+    keeper = direct.lease.keepAlive((await direct.get(held.key))?.lease ?? 0n);
+    proxy.blackhole();
+    await aborted(signal);
+    expect(signal.reason.reason).toBe('LeaseUnreachable');
+    proxy.heal();
+    return 'lost';
+  });
   expect(result).toBe('leads again');
 });

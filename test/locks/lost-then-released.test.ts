@@ -26,7 +26,7 @@ test('`withLock` rejects when the lock was lost and a listener of its signal rel
 test('`lead` campaigns again when the leadership was lost and a listener of its signal resigns', async () => {
   const [etcd, name] = [openClient(), unique('lost')];
   let terms = 0;
-  const result = await lead(etcd, name, 'me', async ({ held }) => {
+  const result = await lead(etcd, name, { value: 'me' }, async ({ held }) => {
     terms += 1;
     if (terms === 2) return 'second term';
     onAbort(held.signal, () => void held.resign());
@@ -60,17 +60,12 @@ test('`withLock` rejects when its lease is lost and an event listener of the cli
     if (type === 'lease lost') void held?.release();
   });
   const error = await errorOf(
-    withLock(
-      etcd,
-      name,
-      async (own) => {
-        held = own;
-        const ended = aborted(own.signal);
-        blockEventLoop(2_500);
-        await ended;
-      },
-      { ttl: 2 },
-    ),
+    withLock(etcd, name, { ttl: 2 }, async (own) => {
+      held = own;
+      const ended = aborted(own.signal);
+      blockEventLoop(2_500);
+      await ended;
+    }),
   );
   expect(error).toMatchObject({ reason: 'LeaseUnreachable' });
 });
@@ -88,14 +83,9 @@ test("a lock keeps the reason of its session's end when an older listener of the
 
 test('`withLock` rejects when its action releases the lock after the event loop was blocked for longer than the TTL', async () => {
   const [etcd, name] = [openClient(), unique('lost')];
-  const blocked = withLock(
-    etcd,
-    name,
-    async (held) => {
-      blockEventLoop(2_500);
-      await held.release();
-    },
-    { ttl: 2 },
-  );
+  const blocked = withLock(etcd, name, { ttl: 2 }, async (held) => {
+    blockEventLoop(2_500);
+    await held.release();
+  });
   expect(await errorOf(blocked)).toMatchObject({ reason: 'LeaseUnreachable' });
 });

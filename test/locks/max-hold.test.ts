@@ -79,7 +79,7 @@ test('`withLock` rejects when its action has run for longer than `maxHoldMs`, ev
   const [etcd, name] = [openClient(), unique('limited')];
   const action = ({ signal }: { readonly signal: AbortSignal }) =>
     new Promise<string>((resolve) => signal.addEventListener('abort', () => resolve('done')));
-  expect(await errorOf(withLock(etcd, name, action, { maxHoldMs: 100 }))).toMatchObject({ reason: 'LockLost' });
+  expect(await errorOf(withLock(etcd, name, { maxHoldMs: 100 }, action))).toMatchObject({ reason: 'LockLost' });
   await queueLength(etcd, name, 0);
 });
 
@@ -88,17 +88,11 @@ test('`lead` ends a term after `maxHoldMs`, lets another candidate lead, and cam
   const terms: string[] = [];
   const stop = new AbortController();
   const candidate = (id: string) =>
-    lead(
-      etcd,
-      name,
-      id,
-      async ({ signal }) => {
-        terms.push(id);
-        if (terms.length >= 4) return stop.abort();
-        await new Promise((resolve) => signal.addEventListener('abort', resolve));
-      },
-      { maxHoldMs: 100, signal: stop.signal },
-    );
+    lead(etcd, name, { value: id, maxHoldMs: 100, signal: stop.signal }, async ({ signal }) => {
+      terms.push(id);
+      if (terms.length >= 4) return stop.abort();
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    });
   await Promise.all([candidate('a'), candidate('b')]);
   expect(new Set(terms)).toEqual(new Set(['a', 'b']));
 });

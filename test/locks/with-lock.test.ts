@@ -31,7 +31,7 @@ describe('`withLock`', () => {
     const { endpoint } = proxy;
     await proxy.close();
     const etcd = openClient({ endpoints: [endpoint] });
-    const error = await errorOf(withLock(etcd, 'x', () => {}, { maxWaitMs: 1_500 }));
+    const error = await errorOf(withLock(etcd, 'x', { maxWaitMs: 1_500 }, () => {}));
     expect(error).toMatchObject({
       reason: 'DeadlineExceeded',
       outcome: 'not-sent',
@@ -77,7 +77,7 @@ describe('`withLock`', () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);
-    const waiting = errorOf(withLock(etcd, name, () => {}, { maxWaitMs: 4_000, ttl: 60 }));
+    const waiting = errorOf(withLock(etcd, name, { maxWaitMs: 4_000, ttl: 60 }, () => {}));
     await queueLength(direct, name, 2);
     proxy.blackhole();
     const start = performance.now();
@@ -125,8 +125,8 @@ describe('`withLock`', () => {
     });
     const results = await withLock(etcd, name, async () => {
       later = ended.then(() => withLock(etcd, name, () => 'later'));
-      const outer = errorOf(withLock(other, name, () => 'never', { maxWaitMs: 2_000 }));
-      const limited = await errorOf(withLock(etcd, name, () => 'never', { maxWaitMs: 2_000 }));
+      const outer = errorOf(withLock(other, name, { maxWaitMs: 2_000 }, () => 'never'));
+      const limited = await errorOf(withLock(etcd, name, { maxWaitMs: 2_000 }, () => 'never'));
       return [await withLock(etcd, `${name}-2`, () => 'inner'), (await outer).reason, limited.reason];
     });
     end();

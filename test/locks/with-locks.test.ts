@@ -58,7 +58,7 @@ test('`withLocks` releases the locks that it already holds when the wait for ano
   const etcd = openClient();
   const [a, b] = [unique('a'), unique('b')];
   await withLock(openClient(), b, async () => {
-    const error = await errorOf(withLocks(etcd, [a, b], () => 1, { maxWaitMs: 1_000 }));
+    const error = await errorOf(withLocks(etcd, [a, b], { maxWaitMs: 1_000 }, () => 1));
     expect(error).toMatchObject({ reason: 'LockTaken' });
     expect(error.message).toContain('withLocks');
     await expect.poll(async () => (await inspectLock(etcd, a)).holder).toBeUndefined();
@@ -87,13 +87,18 @@ test('`withLocks` refuses a list without names, and sends nothing', async () => 
 
 test('`withLock` refuses an empty name and an invalid value although no server answers', async () => {
   const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
-  for (const call of [withLock(etcd, '', () => 1), withLock(etcd, 'a', () => 1, { value: 1 as never })])
+  for (const call of [withLock(etcd, '', () => 1), withLock(etcd, 'a', { value: 1 as never }, () => 1)])
     expect(await errorOf(call)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
 });
 
 test('`withLock` gives its queue key the value in its options', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
-  await withLock(etcd, name, async () => expect((await inspectLock(etcd, name)).holder?.kv.text()).toBe('host-1'), {
-    value: 'host-1',
-  });
+  await withLock(
+    etcd,
+    name,
+    {
+      value: 'host-1',
+    },
+    async () => expect((await inspectLock(etcd, name)).holder?.kv.text()).toBe('host-1'),
+  );
 });

@@ -43,22 +43,18 @@ describe('`withSessions`', () => {
 
   test("aborts the signal of the action when the caller's signal aborts, and resolves with what the action then returns", async () => {
     const [etcd, stop] = [openClient(), new AbortController()];
-    const result = await withSessions(
-      etcd,
-      async (session, signal) => {
-        stop.abort();
-        await aborted(signal);
-        return session.valid();
-      },
-      { signal: stop.signal },
-    );
+    const result = await withSessions(etcd, { signal: stop.signal }, async (session, signal) => {
+      stop.abort();
+      await aborted(signal);
+      return session.valid();
+    });
     expect(result).toBe(true);
   });
 
   test('resolves with undefined when its signal aborts while no server answers', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const stop = new AbortController();
-    const running = withSessions(etcd, () => 'never', { signal: stop.signal });
+    const running = withSessions(etcd, { signal: stop.signal }, () => 'never');
     stop.abort();
     expect(await running).toBeUndefined();
   });

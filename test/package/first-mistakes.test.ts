@@ -16,9 +16,9 @@ test.each<
 >([
   ['Session.open', (etcd, options) => Session.open(etcd, options)],
   ['SelfHealingSession.open', (etcd, options) => SelfHealingSession.open(etcd, options)],
-  ['withLock', (etcd, options) => withLock(etcd, 'lock', () => {}, options)],
-  ['lead', (etcd, options) => lead(etcd, 'election', 'me', () => {}, options)],
-  ['WorkQueue.work', (etcd, options) => new WorkQueue(etcd, 'jobs').work(() => {}, options)],
+  ['withLock', (etcd, options) => withLock(etcd, 'lock', options, () => {})],
+  ['lead', (etcd, options) => lead(etcd, 'election', { value: 'me', ...options }, () => {})],
+  ['WorkQueue.work', (etcd, options) => new WorkQueue(etcd, 'jobs').work(options, () => {})],
 ])('%s refuses a `ttl` in milliseconds, unless `allowLongTtl` is true', async (_name, open) => {
   await using etcd = memoryClient();
   const stop = new AbortController();

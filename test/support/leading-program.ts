@@ -9,21 +9,15 @@ const [endpoint = '', name = '', ttl = ''] = process.argv.slice(2);
 const etcd = new Client({ endpoints: [endpoint] });
 const stop = new AbortController();
 process.once('SIGTERM', () => stop.abort());
-await lead(
-  etcd,
-  name,
-  `${process.pid}`,
-  async ({ signal, held }) => {
-    process.stdout.write(`leading ${held.token}\n`);
-    try {
-      while (!signal.aborted) {
-        await held.txn({ then: [op.put(`${name}-written`, `${held.token}`)] });
-        await new Promise((resolve) => setTimeout(resolve, 5));
-      }
-    } finally {
-      process.stdout.write('over\n');
+await lead(etcd, name, { value: `${process.pid}`, signal: stop.signal, ttl: Number(ttl) }, async ({ signal, held }) => {
+  process.stdout.write(`leading ${held.token}\n`);
+  try {
+    while (!signal.aborted) {
+      await held.txn({ then: [op.put(`${name}-written`, `${held.token}`)] });
+      await new Promise((resolve) => setTimeout(resolve, 5));
     }
-  },
-  { signal: stop.signal, ttl: Number(ttl) },
-);
+  } finally {
+    process.stdout.write('over\n');
+  }
+});
 await etcd.close();

@@ -294,7 +294,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     () => deleteKeyIf,
   ),
   modifyKey: call(
-    { client: CLIENT, key: KEY, change: right(() => 'x', 'a function'), options: options(MODIFY) },
+    { client: CLIENT, key: KEY, options: options(MODIFY), change: right(() => 'x', 'a function') },
     () => modifyKey,
   ),
   getMany: call(
@@ -317,7 +317,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'TypedKeys.put': typedMethod({ name: NAME, value: ANY, options: options({ ...PUT, ...WRITE }) }, 'put'),
   'TypedKeys.create': typedMethod({ name: NAME, value: ANY, options: options(CREATE) }, 'create'),
   'TypedKeys.modify': typedMethod(
-    { name: NAME, change: right(() => 1, 'a function'), options: options(MODIFY) },
+    { name: NAME, options: options(MODIFY), change: right(() => 1, 'a function') },
     'modify',
   ),
   'TypedKeys.delete': typedMethod({ name: NAME, options: options({ ...DELETE, ...WRITE }) }, 'delete'),
@@ -531,8 +531,8 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       name: NAME,
-      action: FUNCTION,
       options: options({ value: VALUE, ...LEASE_OPTIONS, ...LOCK }),
+      action: FUNCTION,
     },
     () => withLock,
   ),
@@ -540,8 +540,8 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       name: NAME,
-      action: FUNCTION,
       options: options({ value: VALUE, ...LEASE_OPTIONS, ...LOCK }),
+      action: FUNCTION,
     },
     () => tryWithLock,
   ),
@@ -549,8 +549,8 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       names: right(['l']),
-      action: FUNCTION,
       options: options({ value: VALUE, ...LEASE_OPTIONS, ...LOCK }),
+      action: FUNCTION,
     },
     () => withLocks,
   ),
@@ -582,7 +582,6 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       keys: KEY,
-      handler: FUNCTION,
       options: options({
         concurrency: COUNT,
         retryDelayMs: FUNCTION,
@@ -590,11 +589,9 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
         owned: LIST,
         onRun: FUNCTION,
         signal: SIGNAL,
-        lead: required(
-          { name: NAME, candidate: VALUE, maxHoldMs: TIMEOUT, ...LEASE_OPTIONS },
-          { name: 'n', candidate: 'c' },
-        ),
+        lead: required({ name: NAME, value: VALUE, maxHoldMs: TIMEOUT, ...LEASE_OPTIONS }, { name: 'n', value: 'c' }),
       }),
+      handler: FUNCTION,
     },
     () => reconcile,
   ),
@@ -610,7 +607,6 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       client: CLIENT,
       name: NAME,
       when: right(1_000, 'a function'),
-      handler: FUNCTION,
       options: options({
         interrupted: right('again'),
         missed: right('last'),
@@ -618,6 +614,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
         signal: SIGNAL,
         ...LEASE_OPTIONS,
       }),
+      handler: FUNCTION,
     },
     () => schedule,
   ),
@@ -632,11 +629,11 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       name: NAME,
-      handler: FUNCTION,
       options: required(
         { count: COUNT, weight: MS, worker: TEXT, ...LEASE_OPTIONS, signal: SIGNAL, onFailure: FUNCTION },
         { count: 1 },
       ),
+      handler: FUNCTION,
     },
     () => shards,
   ),
@@ -697,14 +694,13 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       name: NAME,
-      candidate: VALUE,
+      options: options({ value: VALUE, signal: SIGNAL, maxHoldMs: TIMEOUT, ...LEASE_OPTIONS }),
       action: FUNCTION,
-      options: options({ signal: SIGNAL, maxHoldMs: TIMEOUT, ...LEASE_OPTIONS }),
     },
     () => lead,
   ),
   withSessions: call(
-    { client: CLIENT, action: FUNCTION, options: options({ signal: SIGNAL, ...LEASE_OPTIONS }) },
+    { client: CLIENT, options: options({ signal: SIGNAL, ...LEASE_OPTIONS }), action: FUNCTION },
     () => withSessions,
   ),
   'new Barrier': made({ client: CLIENT, name: NAME }, Barrier),
@@ -751,8 +747,8 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   stm: call(
     {
       client: CLIENT,
-      apply: FUNCTION,
       options: options({ isolation: right('serializable'), maxAttempts: COUNT, retryWrites: BOOLEAN, ...WAIT }),
+      apply: FUNCTION,
     },
     () => stm,
   ),
@@ -810,8 +806,8 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   ),
   'WorkQueue.work': locker(
     {
-      handler: FUNCTION,
       options: options({ concurrency: COUNT, ...LEASE_OPTIONS, signal: SIGNAL, onFailure: FUNCTION }),
+      handler: FUNCTION,
     },
     ({ etcd }) => new WorkQueue(etcd, unique()),
     'work',
@@ -1097,7 +1093,7 @@ function runningTick({ etcd }: World): Promise<Tick> {
       resolve(tick);
       return new Promise((end) => tick.signal.addEventListener('abort', () => end()));
     };
-    schedule(etcd, unique(), 10, untilStopped, { signal: stop.signal }).catch(reject);
+    schedule(etcd, unique(), 10, { signal: stop.signal }, untilStopped).catch(reject);
   });
 }
 

@@ -12,12 +12,12 @@ process.once('SIGTERM', () => stop.abort());
 await shards(
   etcd,
   name,
+  { count: Number(count), ttl: Number(ttl), worker: `${process.pid}`, signal: stop.signal },
   async ({ number, signal, held }) => {
     while (!signal.aborted) {
       await held.txn({ then: [op.put(`${name}-written/${number}`, `${process.pid} ${held.token}`)] });
       await new Promise((resolve) => setTimeout(resolve, Number(intervalMs)));
     }
   },
-  { count: Number(count), ttl: Number(ttl), worker: `${process.pid}`, signal: stop.signal },
 );
 await etcd.close();

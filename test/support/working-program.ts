@@ -11,11 +11,11 @@ const etcd = new Client({ endpoints: [endpoint] });
 const stop = new AbortController();
 process.once('SIGTERM', () => stop.abort());
 await new WorkQueue(etcd, name, { maxAttempts: 1_000 }).work(
+  { concurrency: 2, ttl: Number(ttl), signal: stop.signal },
   async (job) => {
     process.stdout.write(`took ${job.id}\n`);
     await sleep(20);
     await job.complete([op.put(`${name}-results/${job.id}`, job.value)]);
   },
-  { concurrency: 2, ttl: Number(ttl), signal: stop.signal },
 );
 await etcd.close();

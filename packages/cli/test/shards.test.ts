@@ -9,11 +9,16 @@ it('`shards` prints who owns which shard, as rows for people and as one object f
   const [etcd, name] = [openClient(), unique('shards')];
   const locked = await new Mutex(await Session.open(etcd), `${name}/shards/1`).lock();
   const stop = new AbortController();
-  const working = shards(etcd, name, ({ signal }) => pause(Number.POSITIVE_INFINITY, signal), {
-    count: 3,
-    worker: 'host\n1',
-    signal: stop.signal,
-  });
+  const working = shards(
+    etcd,
+    name,
+    {
+      count: 3,
+      worker: 'host\n1',
+      signal: stop.signal,
+    },
+    ({ signal }) => pause(Number.POSITIVE_INFINITY, signal),
+  );
   await expect.poll(async () => (await shardOwners(etcd, name)).workers[0]?.owned).toBe(2);
   const { workers, shards: all } = await shardOwners(etcd, name);
   const leaseId = workers[0]?.leaseId ?? 0n;

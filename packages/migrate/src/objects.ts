@@ -167,7 +167,7 @@ export function lockText({ rewriter, chain, client, links, isAwait }: Use): stri
     'withLock waits until the lock is free, and etcd3 does not; it excludes no program that still locks with etcd3 (Etcd3Mutex does)',
   );
   const option = ttl === undefined ? `ttl: ${LOCK_TTL_S}` : ttlText(rewriter, ttl.args[0] as Node);
-  return `${rewriter.use('withLock')}(${client}, ${name}, ${rewriter.emit(action)}, { ${option} })`;
+  return `${rewriter.use('withLock')}(${client}, ${name}, { ${option} }, ${rewriter.emit(action)})`;
 }
 
 /** Rewrites `await client.watch()….create()` if it initializes the only variable of a statement. */

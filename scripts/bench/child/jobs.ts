@@ -36,7 +36,7 @@ export async function measureJobs(endpoint: string, { jobs, workers, concurrency
     runs.set(job.text(), (runs.get(job.text()) ?? 0) + 1);
     if (runs.size === jobs) stop.abort();
   };
-  await Promise.all(queues.map((queue) => queue.work(handle, { concurrency, signal: stop.signal })));
+  await Promise.all(queues.map((queue) => queue.work({ concurrency, signal: stop.signal }, handle)));
   const sample = { ...stopwatch.sample(jobs), totalMs: performance.now() - startMs };
   const again = [...runs.values()].filter((count) => count > 1).length;
   const { ready, delayed, running, dead } = await first.counts();

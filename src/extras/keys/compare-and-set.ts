@@ -1,7 +1,8 @@
 import {
+  type ActionLast,
+  actionLast,
   type BytesLike,
   backoffMs,
-  checkFunction,
   checkGivenOptions,
   checkInt64,
   checkOptions,
@@ -186,11 +187,13 @@ export interface Modified {
 export async function modifyKey(
   client: CoreKeyspace,
   key: BytesLike,
-  change: (old: KeyValue | undefined) => BytesLike | undefined | Promise<BytesLike | undefined>,
-  options: ModifyOptions = {},
+  ...last: ActionLast<
+    ModifyOptions,
+    (old: KeyValue | undefined) => BytesLike | undefined | Promise<BytesLike | undefined>
+  >
 ): Promise<Modified> {
+  const [options, change] = actionLast(last, 'change');
   checkClient(client, 'txn');
-  checkFunction(change, 'change');
   checkOptions(options, MODIFY_OPTIONS, 'modifyKey');
   const { lease, maxAttempts = DEFAULT_MAX_ATTEMPTS, ...callOptions } = options;
   const own = checkKey(key, 'key');

@@ -1,4 +1,6 @@
 import {
+  type ActionLast,
+  actionLast,
   BatchItemIterator,
   type BytesLike,
   checkCan,
@@ -228,15 +230,14 @@ export class TypedKeys<T> {
   /** Calculates a new value from the old value, and puts the new value; see `modifyKey`. */
   async modify(
     name: string,
-    change: (old: TypedKeyValue<T> | undefined) => T | undefined | Promise<T | undefined>,
-    options?: ModifyOptions,
+    ...last: ActionLast<ModifyOptions, (old: TypedKeyValue<T> | undefined) => T | undefined | Promise<T | undefined>>
   ): Promise<{ readonly changed: boolean; readonly old: TypedKeyValue<T> | undefined }> {
-    checkFunction(change, 'change');
+    const [options, change] = actionLast(last, 'change');
     const encodedChange = async (kv: KeyValue | undefined): Promise<BytesLike | undefined> => {
       const value = await change(this.decode(kv));
       return value === undefined ? undefined : toBytes(this.#codec.encode(value), 'value');
     };
-    const { changed, old } = await modifyKey(this.#client, this.key(name), encodedChange, options);
+    const { changed, old } = await modifyKey(this.#client, this.key(name), options, encodedChange);
     return { changed, old: this.decode(old) };
   }
 

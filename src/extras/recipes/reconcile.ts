@@ -1,5 +1,6 @@
 import {
-  type BytesLike,
+  type ActionLast,
+  actionLast,
   checkDelay,
   checkedLaterAll,
   checkFields,
@@ -84,12 +85,10 @@ export interface OwnedKeys {
   readonly ownerOf: (key: string) => string | undefined;
 }
 
-/** The option `lead` of `reconcile`: the arguments of `lead`. */
+/** The option `lead` of `reconcile`: the name of the election, and the options of `lead`. */
 export interface ReconcileLead extends Omit<LeadOptions, 'signal'> {
   /** The name of the election. */
   readonly name: string;
-  /** The value that observers of the election see. */
-  readonly candidate: BytesLike;
 }
 
 /** Options of `reconcile`. */
@@ -134,7 +133,7 @@ const RECONCILE_OPTIONS = {
   signal: checkSignal,
   lead: checkLead,
 } as const;
-const LEAD_FIELDS = { ...checkedLaterAll('name', 'candidate'), maxHoldMs: checkTimeout, ...LEASE_OPTIONS } as const;
+const LEAD_FIELDS = { ...checkedLaterAll('name'), value: toBytes, maxHoldMs: checkTimeout, ...LEASE_OPTIONS } as const;
 const OWNED_FIELDS = checkedLaterAll('keys', 'ownerOf');
 
 /**
@@ -168,7 +167,7 @@ const OWNED_FIELDS = checkedLaterAll('keys', 'ownerOf');
  *   const write = kv === undefined ? op.delete(`pages/${key}`) : op.put(`pages/${key}`, `<h1>${kv.text()}</h1>`);
  *   await held.txn({ then: [write] }, { retryWrites: true });
  * }, {
- *   lead: { name: 'leaders/sites', candidate: 'host-1' },
+ *   lead: { name: 'leaders/sites', value: 'host-1' },
  *   onRun: ({ key, error, queued }) => {
  *     console.log(key, error, queued); // sites/blog undefined 0
  *     stop.abort();
@@ -179,25 +178,23 @@ const OWNED_FIELDS = checkedLaterAll('keys', 'ownerOf');
 export function reconcile(
   client: CoreKeyspace,
   keys: Keys,
-  handler: KeyHandler<LeaderKeyRun>,
   options: ReconcileOptions & { readonly lead: ReconcileLead },
+  handler: KeyHandler<LeaderKeyRun>,
 ): Promise<void>;
 export function reconcile(
   client: CoreKeyspace,
   keys: Keys,
-  handler: KeyHandler<KeyRun>,
-  options?: ReconcileOptions,
+  ...last: ActionLast<ReconcileOptions, KeyHandler<KeyRun>>
 ): Promise<void>;
 export async function reconcile(
   client: CoreKeyspace,
   keys: Keys,
-  handler: KeyHandler<LeaderKeyRun>,
-  options: ReconcileOptions = {},
+  ...last: ActionLast<ReconcileOptions, KeyHandler<LeaderKeyRun>>
 ): Promise<void> {
+  const [options, handler] = actionLast(last, 'handler');
   keyspaceClientOf(client);
   const own = ownKeys(keys);
   resolveKeys(own, 'keys');
-  checkFunction(handler, 'handler');
   checkOptions(options, RECONCILE_OPTIONS, 'reconcile');
   const { signal, lead: election, owned = [] } = options;
   const controller: Controller = {
@@ -212,11 +209,10 @@ export async function reconcile(
     try {
       if (election === undefined) await control(controller, ending.signal, fail);
       else {
-        const { name, candidate, ...lease } = election;
-        await lead(client, name, candidate, (term) => control(controller, term.signal, fail, term.held), {
-          ...lease,
-          signal: ending.signal,
-        });
+        const { name, ...leading } = election;
+        await lead(client, name, { ...leading, signal: ending.signal }, (term) =>
+          control(controller, term.signal, fail, term.held),
+        );
       }
     } finally {
       ending.close();
@@ -313,7 +309,6 @@ function checkOwner(owner: string, keys: Keys): Uint8Array {
 function checkLead(value: ReconcileLead, argument: string): void {
   checkFields(value, LEAD_FIELDS, argument);
   checkName(value.name, `${argument}.name`);
-  toBytes(value.candidate, `${argument}.candidate`);
 }
 
 /** Checks the option `owned`. Returns a copy, because the caller may change its objects later. */

@@ -1,4 +1,6 @@
 import {
+  type ActionLast,
+  actionLast,
   amended,
   checkFunction,
   checkOptions,
@@ -33,7 +35,7 @@ const INTERRUPTED = { again: true, skip: true } as const;
 const MISSED = { skip: true, last: true, all: true } as const;
 
 /** Options of `schedule`. All processes should pass the same options, because each leader follows its own options. */
-export interface ScheduleOptions extends Omit<LeadOptions, 'maxHoldMs'> {
+export interface ScheduleOptions extends Omit<LeadOptions, 'maxHoldMs' | 'value'> {
   /**
    * What happens with a tick whose run was cut short because its process died, lost the leadership, or was asked to
    * stop. `again` (the default) runs the tick again, with the next `attempt`. `skip` counts it as done.
@@ -71,7 +73,7 @@ const SCHEDULE_OPTIONS = {
  *   await tick.complete([op.put('reports/latest', tick.time.toISOString())]);
  *   stop.abort();
  * };
- * await schedule(etcd, 'reports', 100, report, { signal: stop.signal });
+ * await schedule(etcd, 'reports', 100, { signal: stop.signal }, report);
  */
 export class Tick {
   /** The time for which the run was scheduled. The run begins at this time or later. */
@@ -210,12 +212,11 @@ export async function schedule(
   client: CoreKeyspace,
   name: string,
   when: When,
-  handler: (tick: Tick) => Promise<void> | void,
-  options: ScheduleOptions = {},
+  ...last: ActionLast<ScheduleOptions, (tick: Tick) => Promise<void> | void>
 ): Promise<void> {
+  const [options, handler] = actionLast(last, 'handler');
   checkNameOutside(['leader', 'tick'], name);
   const next = nextTickOf(when);
-  checkFunction(handler, 'handler');
   checkOptions(options, SCHEDULE_OPTIONS, 'schedule');
   const { interrupted, missed, onFailure, ...leading } = options;
   const rules: Rules = {
@@ -237,7 +238,7 @@ export async function schedule(
   };
   const runTerm = (term: Term): Promise<void> =>
     runTicks(new TickKey(client, `${name}/tick`, term.held), term, next, rules, run);
-  await lead(client, `${name}/leader`, '', runTerm, leading);
+  await lead(client, `${name}/leader`, leading, runTerm);
 }
 
 interface Rules {

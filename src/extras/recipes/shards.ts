@@ -91,8 +91,8 @@ const SHARDS_OPTIONS = {
 export async function shards(
   client: CoreKeyspace,
   name: string,
-  handler: (shard: Shard) => Promise<void> | void,
   options: ShardsOptions,
+  handler: (shard: Shard) => Promise<void> | void,
 ): Promise<void> {
   keyspaceClientOf(client);
   checkNameOutside(['shards'], name);

@@ -1,8 +1,9 @@
 import {
+  type ActionLast,
+  actionLast,
   type BytesLike,
   backoffMs,
   checkBoolean,
-  checkFunction,
   checkOptions,
   checkPositiveCount,
   compareBytes,
@@ -109,11 +110,10 @@ const STM_OPTIONS = {
  */
 export async function stm<T>(
   client: CoreKeyspace,
-  apply: (tx: StmTransaction) => Promise<T> | T,
-  options: StmOptions = {},
+  ...last: ActionLast<StmOptions, (tx: StmTransaction) => Promise<T> | T>
 ): Promise<T> {
+  const [options, apply] = actionLast(last, 'apply');
   checkClient(client);
-  checkFunction(apply, 'apply');
   checkOptions(options, STM_OPTIONS, 'stm');
   const {
     isolation: level = 'serializableSnapshot',

@@ -1,4 +1,6 @@
 import {
+  type ActionLast,
+  actionLast,
   type BytesLike,
   checkDelay,
   checkFunction,
@@ -146,10 +148,10 @@ const WORK_OPTIONS = {
  * const emails = new WorkQueue(etcd, 'emails');
  * await emails.enqueue('to: ada@example.com', { id: 'welcome-ada' });
  * const stop = new AbortController();
- * await emails.work((job) => {
+ * await emails.work({ signal: stop.signal }, (job) => {
  *   console.log(job.id, job.text());
  *   stop.abort();
- * }, { signal: stop.signal });
+ * });
  */
 export class WorkQueue {
   readonly name: string;
@@ -235,8 +237,8 @@ export class WorkQueue {
    *   stop.abort();
    * }, { concurrency: 4, signal: stop.signal });
    */
-  async work(handler: (job: Job) => Promise<void> | void, options: WorkOptions = {}): Promise<void> {
-    checkFunction(handler, 'handler');
+  async work(...last: ActionLast<WorkOptions, (job: Job) => Promise<void> | void>): Promise<void> {
+    const [options, handler] = actionLast(last, 'handler');
     checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
     return untilClosed(this.#client, options.signal, (stop) => this.#work(handler, stop, options));
   }

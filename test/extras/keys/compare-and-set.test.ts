@@ -105,7 +105,7 @@ describe('modifyKey', () => {
     await etcd.put(key, '1', { lease });
     await modifyKey(etcd, key, () => '2');
     expect(await etcd.get(key)).toMatchObject({ lease: lease.id });
-    await modifyKey(etcd, key, () => '3', { lease: other });
+    await modifyKey(etcd, key, { lease: other }, () => '3');
     expect(await etcd.get(key)).toMatchObject({ lease: other.id });
     await Promise.all([etcd.lease.revoke(lease), etcd.lease.revoke(other)]);
   });
@@ -141,16 +141,11 @@ describe('modifyKey', () => {
     const etcd = openClient();
     const key = unique();
     let runs = 0;
-    const contended = modifyKey(
-      etcd,
-      key,
-      async () => {
-        runs += 1;
-        await etcd.put(key, `other ${runs}`);
-        return 'mine';
-      },
-      { maxAttempts: 3 },
-    );
+    const contended = modifyKey(etcd, key, { maxAttempts: 3 }, async () => {
+      runs += 1;
+      await etcd.put(key, `other ${runs}`);
+      return 'mine';
+    });
     expect(await errorOf(contended)).toMatchObject({ reason: 'TxnConflict', outcome: 'rejected' });
     expect(runs).toBe(3);
     expect((await etcd.get(key))?.text()).toBe('other 3');

@@ -40,12 +40,17 @@ test('`reconcile` starts no handler in a term whose lease has ended in a blocked
   const stop = new AbortController();
   const valid: boolean[] = [];
   const handler = ({ held }: LeaderKeyRun): void => void valid.push(held.valid());
-  const running = reconcile(etcd, prefix('sites/'), handler, {
-    lead: { name: 'leaders/sites', candidate: 'a', ttl: TTL_S },
-    // With this option, the client reads the key before each run.
-    owned: [{ keys: prefix('pages/'), ownerOf: () => undefined }],
-    signal: stop.signal,
-  });
+  const running = reconcile(
+    etcd,
+    prefix('sites/'),
+    {
+      lead: { name: 'leaders/sites', value: 'a', ttl: TTL_S },
+      // With this option, the client reads the key before each run.
+      owned: [{ keys: prefix('pages/'), ownerOf: () => undefined }],
+      signal: stop.signal,
+    },
+    handler,
+  );
   await clock.pass(60_000);
   stop.abort();
   await running;

@@ -26,13 +26,10 @@ function work(options: WorkQueueOptions = {}, handler: (text: string) => void = 
   const runs: [string, number][] = [];
   const stop = new AbortController();
   const queue = new WorkQueue(etcd, 'emails', options);
-  const working = queue.work(
-    (job) => {
-      runs.push([job.text(), clock.now - begun]);
-      handler(job.text());
-    },
-    { signal: stop.signal, ttl: 600 },
-  );
+  const working = queue.work({ signal: stop.signal, ttl: 600 }, (job) => {
+    runs.push([job.text(), clock.now - begun]);
+    handler(job.text());
+  });
   const begun = clock.now;
   onTestFinished(async () => {
     stop.abort();

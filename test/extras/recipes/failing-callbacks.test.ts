@@ -15,14 +15,14 @@ const throws = (): never => {
 };
 
 test.each([
-  ['shards', (name: string) => shards(openClient(), name, throws, { count: 1, onFailure: fails })],
-  ['schedule', (name: string) => schedule(openClient(), name, 50, throws, { onFailure: fails })],
+  ['shards', (name: string) => shards(openClient(), name, { count: 1, onFailure: fails }, throws)],
+  ['schedule', (name: string) => schedule(openClient(), name, 50, { onFailure: fails }, throws)],
   [
     'reconcile',
     async (name: string) => {
       const etcd = openClient();
       await etcd.put(`${name}/a`, '');
-      await reconcile(etcd, prefix(`${name}/`), () => {}, { onRun: fails });
+      await reconcile(etcd, prefix(`${name}/`), { onRun: fails }, () => {});
     },
   ],
   [
@@ -30,7 +30,7 @@ test.each([
     async (name: string) => {
       const queue = new WorkQueue(openClient(), name);
       await queue.enqueue('job');
-      await queue.work(throws, { onFailure: fails });
+      await queue.work({ onFailure: fails }, throws);
     },
   ],
 ])('`%s` rejects with the error of an asynchronous callback', async (_, run) => {
@@ -42,5 +42,5 @@ test('`shards` rejects with an EtcdError that `onFailure` throws, also if its re
   const onFailure = (): never => {
     throw full;
   };
-  expect(await errorOf(shards(openClient(), unique(), throws, { count: 1, onFailure }))).toBe(full);
+  expect(await errorOf(shards(openClient(), unique(), { count: 1, onFailure }, throws))).toBe(full);
 });

@@ -47,15 +47,10 @@ test('`shards` waits while no server answers the first read of its view, also fo
   const etcd = opened(server, { timeoutMs: 50, interceptors: [interceptor] });
   const stop = new AbortController();
   const begun = new Set<number>();
-  const working = shards(
-    etcd,
-    'orders',
-    (shard) => {
-      begun.add(shard.number);
-      return untilAborted(shard);
-    },
-    { count: 4, ttl: 600, signal: stop.signal },
-  );
+  const working = shards(etcd, 'orders', { count: 4, ttl: 600, signal: stop.signal }, (shard) => {
+    begun.add(shard.number);
+    return untilAborted(shard);
+  });
   await Promise.race([working, expect.poll(() => begun.size).toBe(4)]);
   stop.abort();
   await working;
@@ -69,15 +64,10 @@ test.concurrent('`shards` ends soon after its signal has aborted, although no se
   const etcd = opened(server, { timeoutMs: 1_000 });
   const stop = new AbortController();
   let begun = 0;
-  const working = shards(
-    etcd,
-    'orders',
-    (shard) => {
-      begun += 1;
-      return untilAborted(shard);
-    },
-    { count: 2, ttl: 3_600, signal: stop.signal },
-  );
+  const working = shards(etcd, 'orders', { count: 2, ttl: 3_600, signal: stop.signal }, (shard) => {
+    begun += 1;
+    return untilAborted(shard);
+  });
   await expect.poll(() => begun).toBe(2);
   server.stop();
   stop.abort();
@@ -100,18 +90,12 @@ test.concurrent.for([
       },
     };
     const etcd = opened(server, { timeoutMs: 1_000, interceptors: [counting] });
-    const working = schedule(
-      etcd,
-      'reports',
-      50,
-      async (tick) => {
-        ticks += 1;
-        if (ticks === 1) return;
-        server.stop();
-        if (runs) await untilAborted(tick);
-      },
-      { ttl: 3_600, signal: stop.signal },
-    );
+    const working = schedule(etcd, 'reports', 50, { ttl: 3_600, signal: stop.signal }, async (tick) => {
+      ticks += 1;
+      if (ticks === 1) return;
+      server.stop();
+      if (runs) await untilAborted(tick);
+    });
     await expect.poll(() => ticks).toBeGreaterThan(1);
     const before = sent;
     // The server has received no answer to the end of the tick, or the handler runs.
@@ -153,10 +137,15 @@ test('`reconcile` runs the handler for a key that is deleted before the client h
   const stop = new AbortController();
   const runs: string[] = [];
   const owned = [{ keys: prefix('pods/'), ownerOf: (key: string) => key.replace('pods/', 'sites/') }];
-  const working = reconcile(etcd, prefix('sites/'), ({ key, kv }) => void runs.push(`${key}=${kv?.text()}`), {
-    owned,
-    signal: stop.signal,
-  });
+  const working = reconcile(
+    etcd,
+    prefix('sites/'),
+    {
+      owned,
+      signal: stop.signal,
+    },
+    ({ key, kv }) => void runs.push(`${key}=${kv?.text()}`),
+  );
   await expect.poll(() => hasRead).toBe(true);
   await other.put('sites/b', '2');
   await expect.poll(() => watched).toBe(1);
@@ -211,15 +200,10 @@ test('`reconcile` reports the deletion of a key that a late read of a run shows 
   const stop = new AbortController();
   const runs: (string | undefined)[] = [];
   const owned = [{ keys: prefix('pods/'), ownerOf: (key: string) => key.replace('pods/', 'sites/') }];
-  const working = reconcile(
-    etcd,
-    prefix('sites/'),
-    ({ kv }) => {
-      runs.push(kv?.text());
-      return release === undefined ? { againMs: 50 } : undefined;
-    },
-    { owned, signal: stop.signal },
-  );
+  const working = reconcile(etcd, prefix('sites/'), { owned, signal: stop.signal }, ({ kv }) => {
+    runs.push(kv?.text());
+    return release === undefined ? { againMs: 50 } : undefined;
+  });
   await expect.poll(() => runs.length).toBeGreaterThan(0);
   await other.delete('pods/x');
   const begun = runs.length;

@@ -27,7 +27,7 @@ describe('`reconcile`', () => {
     await etcd.put(`${start}a`, '1');
     await etcd.put(`${start}b`, '2');
     const runs: string[] = [];
-    const running = reconcile(etcd, prefix(start), (run) => void runs.push(shown(run)), { signal: stop.signal });
+    const running = reconcile(etcd, prefix(start), { signal: stop.signal }, (run) => void runs.push(shown(run)));
     await expect.poll(() => runs).toEqual(['a=1 1', 'b=2 1']);
     await etcd.put(`${start}b`, '3');
     await expect.poll(() => runs.slice(2)).toEqual(['b=3 1']);
@@ -49,7 +49,7 @@ describe('`reconcile`', () => {
       if (runs.length === 1) await opened;
     };
     await etcd.put(key, '0');
-    const running = reconcile(etcd, key, handler, { signal: stop.signal, concurrency: 3 });
+    const running = reconcile(etcd, key, { signal: stop.signal, concurrency: 3 }, handler);
     await expect.poll(() => runs.length).toBe(1);
     await using cached = await etcd.cachedRange(key);
     for (const value of ['1', '2', '3']) await etcd.put(key, value);
@@ -71,7 +71,7 @@ describe('`reconcile`', () => {
       await opened;
     };
     const onRun = (report: RunReport): void => void reports.push(report);
-    const running = reconcile(etcd, prefix(start), handler, { signal: stop.signal, concurrency: 3, onRun });
+    const running = reconcile(etcd, prefix(start), { signal: stop.signal, concurrency: 3, onRun }, handler);
     await expect.poll(() => runs).toEqual(['a= 1', 'b= 1', 'c= 1']);
     await etcd.put(`${start}e`, '');
     expect(runs.length).toBe(3);
@@ -101,7 +101,7 @@ describe('`reconcile`', () => {
           running.delete(key);
         }
       };
-      const reconciling = reconcile(etcd, prefix(start), handler, { signal: stop.signal, concurrency: 4 });
+      const reconciling = reconcile(etcd, prefix(start), { signal: stop.signal, concurrency: 4 }, handler);
       for (let write = 0; write < 200; write += 1) {
         const key = `${start}${random.below(8)}`;
         if (random.chance(0.2)) await etcd.delete(key);
@@ -130,7 +130,7 @@ describe('`reconcile`', () => {
     };
     await etcd.put(key, 'a');
     const onRun = (report: RunReport): void => void reports.push(report);
-    const running = reconcile(etcd, key, handler, { signal: stop.signal, retryDelayMs, onRun });
+    const running = reconcile(etcd, key, { signal: stop.signal, retryDelayMs, onRun }, handler);
     await expect.poll(() => runs).toEqual([1, 2, 3, 4].map((attempt) => `${key}=a ${attempt}`));
     expect(delays).toEqual([1, 2, 3]);
     expect(reports.map(({ attempt, error }) => [attempt, (error as Error | undefined)?.message])).toEqual([
@@ -155,7 +155,7 @@ describe('`reconcile`', () => {
       return { againMs: 3_600_000 };
     };
     await etcd.put(key, 'a');
-    const running = reconcile(etcd, key, handler, { signal: stop.signal, retryDelayMs: () => 3_600_000 });
+    const running = reconcile(etcd, key, { signal: stop.signal, retryDelayMs: () => 3_600_000 }, handler);
     for (const [index, run] of ['a 1', 'b 2', 'c 3', 'd 1'].entries()) {
       await expect.poll(() => runs[index]).toBe(`${key}=${run}`);
       await etcd.put(key, 'bcde'[index] as string);
@@ -170,17 +170,12 @@ describe('`reconcile`', () => {
     const [etcd, key, stop] = [openClient(), unique('wanted'), stopping()];
     let runs = 0;
     await etcd.put(key, 'a');
-    await reconcile(
-      etcd,
-      key,
-      ({ attempt }) => {
-        expect(attempt).toBe(1);
-        runs += 1;
-        if (runs === 5) stop.abort();
-        return { againMs: 1 };
-      },
-      { signal: stop.signal },
-    );
+    await reconcile(etcd, key, { signal: stop.signal }, ({ attempt }) => {
+      expect(attempt).toBe(1);
+      runs += 1;
+      if (runs === 5) stop.abort();
+      return { againMs: 1 };
+    });
     expect(runs).toBe(5);
   });
 
@@ -196,7 +191,7 @@ describe('`reconcile`', () => {
       errors.push(error);
       if (errors.length === 2) stop.abort();
     };
-    await reconcile(etcd, key, handler, { signal: stop.signal, onRun });
+    await reconcile(etcd, key, { signal: stop.signal, onRun }, handler);
     expect(errors).toEqual([
       expect.objectContaining({ reason: 'InvalidInput', problem: expect.stringContaining('againMs') }),
       new Error('the handler has thrown undefined'),
@@ -214,7 +209,7 @@ describe('`reconcile`', () => {
       runs.set(id, (runs.get(id) ?? 0) + 1);
     };
     const owned = [{ keys: pods, ownerOf: (key: string) => key.replace('/pods/', '/keys/') }];
-    const running = reconcile(etcd, keys, handler, { signal: stop.signal, resyncMs: 5, owned });
+    const running = reconcile(etcd, keys, { signal: stop.signal, resyncMs: 5, owned }, handler);
     await expect.poll(() => runs.get('a=1 1')).toBeGreaterThan(3);
     expect(runs.get('b=undefined 1')).toBeGreaterThan(2);
     expect(runs.size).toBe(2);
@@ -226,7 +221,7 @@ describe('`reconcile`', () => {
     const [etcd, start, stop] = [openClient(), `${unique('wanted')}/`, stopping()];
     const values: (string | undefined)[] = [];
     for (const byte of [0xfe, 0xff]) await etcd.put(Buffer.concat([Buffer.from(start), Buffer.of(byte)]), `${byte}`);
-    const running = reconcile(etcd, prefix(start), ({ kv }) => void values.push(kv?.text()), { signal: stop.signal });
+    const running = reconcile(etcd, prefix(start), { signal: stop.signal }, ({ kv }) => void values.push(kv?.text()));
     await expect.poll(() => values).toEqual(['254', '255']);
     stop.abort();
     await running;
@@ -240,7 +235,7 @@ describe('`reconcile`', () => {
       queued.push(report.queued);
       if (queued.length === 3) stop.abort();
     };
-    await reconcile(etcd, prefix(start), () => {}, { signal: stop.signal, onRun });
+    await reconcile(etcd, prefix(start), { signal: stop.signal, onRun }, () => {});
     expect(queued).toEqual([2, 1, 0]);
   });
 });
@@ -258,7 +253,7 @@ describe('`owned`', () => {
       },
     ];
     const handler = (run: KeyRun): void => void runs.push(shown(run));
-    const running = reconcile(etcd, prefix(`${start}/keys/`), handler, { signal: stop.signal, owned });
+    const running = reconcile(etcd, prefix(`${start}/keys/`), { signal: stop.signal, owned }, handler);
     await expect.poll(() => runs).toEqual(['b=undefined 1']);
     await etcd.txn({ then: [op.put(`${start}/keys/a`, '1'), op.put(`${start}/pods/a`, '1')] });
     await expect.poll(() => new Set(runs)).toEqual(new Set(['b=undefined 1', 'a=1 1']));
@@ -277,8 +272,8 @@ describe('`owned`', () => {
     const outside = reconcile(
       etcd,
       keys,
-      () => {},
       owned(() => `${start}/key`),
+      () => {},
     );
     expect(await errorOf(outside)).toMatchObject({
       reason: 'InvalidInput',
@@ -288,7 +283,7 @@ describe('`owned`', () => {
     const throwing = owned(() => {
       throw error;
     });
-    await expect(reconcile(etcd, keys, () => {}, throwing)).rejects.toBe(error);
+    await expect(reconcile(etcd, keys, throwing, () => {})).rejects.toBe(error);
   });
 });
 
@@ -297,10 +292,15 @@ describe('`reconcile` with `lead`', () => {
     const [etcd, start, stops] = [openClient(), unique('wanted'), [stopping(), stopping()]];
     const runs: string[] = [];
     const running = stops.map(({ signal }, index) =>
-      reconcile(etcd, prefix(`${start}/keys/`), (run) => void runs.push(`${index} ${shown(run)}`), {
-        signal,
-        lead: { name: `${start}/leader`, candidate: `${index}` },
-      }),
+      reconcile(
+        etcd,
+        prefix(`${start}/keys/`),
+        {
+          signal,
+          lead: { name: `${start}/leader`, value: `${index}` },
+        },
+        (run) => void runs.push(`${index} ${shown(run)}`),
+      ),
     );
     await etcd.put(`${start}/keys/a`, '1');
     await expect.poll(() => runs.length).toBe(1);
@@ -331,12 +331,17 @@ describe('`reconcile` with `lead`', () => {
       if (held.token === terms[0]) throw new Error('ignored');
     };
     for (const name of ['a', 'b']) await etcd.put(`${start}/keys/${name}`, name);
-    const reconciling = reconcile(etcd, prefix(`${start}/keys/`), handler, {
-      concurrency: 2,
-      signal: stop.signal,
-      lead: { name: `${start}/leader`, candidate: 'x' },
-      onRun: (report) => void reports.push(report),
-    });
+    const reconciling = reconcile(
+      etcd,
+      prefix(`${start}/keys/`),
+      {
+        concurrency: 2,
+        signal: stop.signal,
+        lead: { name: `${start}/leader`, value: 'x' },
+        onRun: (report) => void reports.push(report),
+      },
+      handler,
+    );
     await expect.poll(() => terms.length).toBe(2);
     await etcd.lease.revoke((await inspectLock(etcd, `${start}/leader`)).holder?.leaseId ?? 0n);
     // A new session could lead now, but the runs of the old term have not ended.
@@ -362,18 +367,18 @@ describe('`reconcile` with `lead`', () => {
     const failing = reconcile(
       etcd,
       prefix(`${start}/keys/`),
+      {
+        concurrency: 2,
+        lead: { name: `${start}/leader`, value: 'x' },
+        onRun: () => {
+          throw error;
+        },
+      },
       async ({ key, signal }) => {
         if (key.endsWith('a')) return;
         await aborted(signal);
         await etcd.get(key);
         hasEnded = true;
-      },
-      {
-        concurrency: 2,
-        lead: { name: `${start}/leader`, candidate: 'x' },
-        onRun: () => {
-          throw error;
-        },
       },
     );
     await expect(failing).rejects.toBe(error);
@@ -393,7 +398,7 @@ describe('`reconcile` and faults', () => {
       else state.set(key, kv.text());
     };
     proxy.blackhole();
-    const running = reconcile(etcd, prefix('keys/'), handler, { signal: stop.signal });
+    const running = reconcile(etcd, prefix('keys/'), { signal: stop.signal }, handler);
     for (const name of ['a', 'b', 'c']) await direct.put(`keys/${name}`, '1');
     proxy.heal();
     proxy.dropConnections();
@@ -426,11 +431,11 @@ describe('`reconcile` and faults', () => {
     const closedLeader = reconcile(
       other,
       prefix('app/'),
+      { lead: { name: 'app/leader', value: 'x' } },
       async ({ signal }) => {
         void other.close();
         await aborted(signal);
       },
-      { lead: { name: 'app/leader', candidate: 'x' } },
     );
     await closedLeader;
   });
@@ -438,29 +443,29 @@ describe('`reconcile` and faults', () => {
   test('resolves at once without a server when its signal has aborted before, with and without `lead`', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const signal = AbortSignal.abort();
-    const lead = { name: 'x', candidate: 'x' };
+    const lead = { name: 'x', value: 'x' };
     const never = (): void => expect.unreachable();
-    expect(await reconcile(etcd, prefix('x'), never, { signal })).toBeUndefined();
-    expect(await reconcile(etcd, prefix('x'), never, { signal, lead })).toBeUndefined();
+    expect(await reconcile(etcd, prefix('x'), { signal }, never)).toBeUndefined();
+    expect(await reconcile(etcd, prefix('x'), { signal, lead }, never)).toBeUndefined();
   });
 
   test('rejects with InvalidInput that names the wrong argument', async () => {
     const etcd = openClient();
     const key = unique('wanted');
-    const lead = { name: key, candidate: 'x' };
+    const lead = { name: key, value: 'x' };
     const wrong: readonly (readonly [string, Promise<void>])[] = [
       ['client', reconcile({} as Client, key, () => {})],
       ['keys', reconcile(etcd, 1 as never, () => {})],
       ['handler', reconcile(etcd, key, undefined as never)],
-      ['concurrency', reconcile(etcd, key, () => {}, { concurrency: 0 })],
-      ['owned[0].ownerOf', reconcile(etcd, key, () => {}, { owned: [{ keys: key, ownerOf: 1 as never }] })],
-      ['owned[0].ownerOf', reconcile(etcd, key, () => {}, { owned: [{ keys: key } as never] })],
-      ['owned[0].keys', reconcile(etcd, key, () => {}, { owned: [{ ownerOf: (each: string) => each } as never] })],
-      ['owned[0]', reconcile(etcd, key, () => {}, { owned: [undefined as never] })],
-      ['lead.candidate', reconcile(etcd, key, () => {}, { lead: { name: key } as never })],
-      ['lead.name', reconcile(etcd, key, () => {}, { lead: { ...lead, name: '' } })],
-      ['lead.ttl', reconcile(etcd, key, () => {}, { lead: { ...lead, ttl: 0 } })],
-      ['options', reconcile(etcd, key, () => {}, { resync: 5 } as never)],
+      ['concurrency', reconcile(etcd, key, { concurrency: 0 }, () => {})],
+      ['owned[0].ownerOf', reconcile(etcd, key, { owned: [{ keys: key, ownerOf: 1 as never }] }, () => {})],
+      ['owned[0].ownerOf', reconcile(etcd, key, { owned: [{ keys: key } as never] }, () => {})],
+      ['owned[0].keys', reconcile(etcd, key, { owned: [{ ownerOf: (each: string) => each } as never] }, () => {})],
+      ['owned[0]', reconcile(etcd, key, { owned: [undefined as never] }, () => {})],
+      ['lead.value', reconcile(etcd, key, { lead: { name: key, value: 1 as never } }, () => {})],
+      ['lead.name', reconcile(etcd, key, { lead: { ...lead, name: '' } }, () => {})],
+      ['lead.ttl', reconcile(etcd, key, { lead: { ...lead, ttl: 0 } }, () => {})],
+      ['options', reconcile(etcd, key, { resync: 5 } as never, () => {})],
     ];
     for (const [argument, each] of wrong)
       expect(await errorOf(each)).toMatchObject({
@@ -471,7 +476,7 @@ describe('`reconcile` and faults', () => {
     const failing = async (): Promise<void> => {
       throw new Error('the handler fails');
     };
-    const delay = reconcile(etcd, key, failing, { retryDelayMs: () => Number.NaN });
+    const delay = reconcile(etcd, key, { retryDelayMs: () => Number.NaN }, failing);
     expect(await errorOf(delay)).toMatchObject({
       reason: 'InvalidInput',
       problem: expect.stringContaining('retryDelayMs(attempt)'),
@@ -486,13 +491,13 @@ test('a fenced write of a handler of `reconcile` can also compare other keys', a
   await reconcile(
     etcd,
     prefix(`${start}/keys/`),
+    { signal: stop.signal, lead: { name: `${start}/leader`, value: 'x' } },
     async ({ key, kv, held }) => {
       const isSame = compare.modRevision(key, '==', kv?.modRevision ?? 0n);
       const { succeeded } = await held.txn({ if: [isSame], then: [op.put(`${start}/actual`, kv?.text() ?? '')] });
       results.push(succeeded);
       stop.abort();
     },
-    { signal: stop.signal, lead: { name: `${start}/leader`, candidate: 'x' } },
   );
   expect(results).toEqual([true]);
   expect((await etcd.get(`${start}/actual`))?.text()).toBe('1');

@@ -79,7 +79,7 @@ test('a worker of a queue handles jobs again after the store was restored from a
   const copy = server.snapshot();
   const done: string[] = [];
   const { error } = running((signal) =>
-    new WorkQueue(worker, 'emails').work((job) => void done.push(job.text()), { signal }),
+    new WorkQueue(worker, 'emails').work({ signal }, (job) => void done.push(job.text())),
   );
   const queue = new WorkQueue(etcd, 'emails');
   for (const job of ['1', '2', '3']) await queue.enqueue(job);
@@ -101,7 +101,7 @@ test('`withSessions` runs its action again with another session after the store 
       runs += 1;
       await new Promise((resolve) => signal.addEventListener('abort', resolve));
     };
-    await withSessions(etcd, (_, signal) => action(signal), { signal: stop });
+    await withSessions(etcd, { signal: stop }, (_, signal) => action(signal));
   });
   await etcd.put('key', '');
   await clock.pass(1_000);
@@ -127,7 +127,7 @@ test('a worker of a queue continues when the response to a watch comes from anot
   const { transport, misroute } = misrouting();
   const done: string[] = [];
   const { error } = running((signal) =>
-    new WorkQueue(opened({ transport }), 'emails').work((job) => void done.push(job.text()), { signal }),
+    new WorkQueue(opened({ transport }), 'emails').work({ signal }, (job) => void done.push(job.text())),
   );
   await clock.pass(1_000);
   misroute();
@@ -151,14 +151,9 @@ test('a worker of shards owns all shards when the response to a watch comes from
 
 /** Runs a worker of four shards, which records the shards that it owns. */
 function ownShards(etcd: Client, owned: Set<number>, signal: AbortSignal): Promise<void> {
-  return shards(
-    etcd,
-    'orders',
-    async (shard) => {
-      owned.add(shard.number);
-      await new Promise((resolve) => shard.signal.addEventListener('abort', resolve));
-      owned.delete(shard.number);
-    },
-    { count: 4, signal },
-  );
+  return shards(etcd, 'orders', { count: 4, signal }, async (shard) => {
+    owned.add(shard.number);
+    await new Promise((resolve) => shard.signal.addEventListener('abort', resolve));
+    owned.delete(shard.number);
+  });
 }

@@ -32,7 +32,7 @@ function start(
   options: ScheduleOptions = {},
 ): { readonly stop: () => Promise<void>; readonly running: Promise<void> } {
   const controller = new AbortController();
-  const running = schedule(etcd, name, when, handler, { signal: controller.signal, ...options });
+  const running = schedule(etcd, name, when, { signal: controller.signal, ...options }, handler);
   const stop = async (): Promise<void> => {
     controller.abort();
     await running;
@@ -405,7 +405,7 @@ test('`schedule` rejects when the value of its key is malformed, and says what t
 
 test('`schedule` resolves at once with an aborted signal, and when the client closes in the middle', async () => {
   const [etcd, name] = [openClient(), unique('schedule')];
-  await schedule(etcd, name, SECOND, () => {}, { signal: AbortSignal.abort() });
+  await schedule(etcd, name, SECOND, { signal: AbortSignal.abort() }, () => {});
   const closing = start(etcd, name, 10, () => {});
   await candidates(openClient(), name, 1);
   await etcd.close();

@@ -37,7 +37,7 @@ function start(
     runs.push(shard);
     await handle(shard).finally(() => running.delete(shard.number));
   };
-  const ended = shards(client, name, handler, { ttl: 60, signal: stop.signal, ...options });
+  const ended = shards(client, name, { ttl: 60, signal: stop.signal, ...options }, handler);
   ended.catch(() => {});
   return { client, running, runs, stop, ended };
 }
@@ -287,7 +287,7 @@ describe('`shards`', () => {
 
   test('resolves at once when its signal has aborted before, and grants no lease', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
-    await shards(etcd, 'x', () => {}, { count: 1, signal: AbortSignal.abort() });
+    await shards(etcd, 'x', { count: 1, signal: AbortSignal.abort() }, () => {});
   });
 
   test('ends when the client closes, after all handlers have ended', async () => {
@@ -304,15 +304,15 @@ describe('`shards`', () => {
     const etcd = openClient();
     const options = { count: 4 };
     const wrong = [
-      shards(etcd, '', () => {}, options),
-      shards(etcd, 'a/shards', () => {}, options),
-      shards(etcd, 'a', 1 as never, options),
-      shards(etcd, 'a', () => {}, undefined as never),
-      shards(etcd, 'a', () => {}, {} as never),
-      shards(etcd, 'a', () => {}, { count: 0 }),
-      shards(etcd, 'a', () => {}, { count: 5_000 }),
-      shards(etcd, 'a', () => {}, { count: 4, weight: 0 }),
-      shards(etcd, 'a', () => {}, { count: 4, worker: new Uint8Array(1) as never }),
+      shards(etcd, '', options, () => {}),
+      shards(etcd, 'a/shards', options, () => {}),
+      shards(etcd, 'a', options, 1 as never),
+      shards(etcd, 'a', undefined as never, () => {}),
+      shards(etcd, 'a', {} as never, () => {}),
+      shards(etcd, 'a', { count: 0 }, () => {}),
+      shards(etcd, 'a', { count: 5_000 }, () => {}),
+      shards(etcd, 'a', { count: 4, weight: 0 }, () => {}),
+      shards(etcd, 'a', { count: 4, worker: new Uint8Array(1) as never }, () => {}),
       shardOwners(etcd, ''),
     ];
     for (const each of wrong) expect(await errorOf(each)).toMatchObject({ reason: 'InvalidInput' });

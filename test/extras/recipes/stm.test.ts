@@ -19,15 +19,11 @@ describe.for(CHECKED)('`stm` with isolation `%s`', (isolation) => {
     for (const account of accounts) await etcd.put(account, '100');
     const transfers = Array.from({ length: 40 }, (_, index) => {
       const [from, to] = [accounts[index % 5], accounts[(index * 3 + 1) % 5]] as [string, string];
-      return stm(
-        etcd,
-        async (tx) => {
-          const balance = Number(await tx.text(from));
-          tx.put(from, String(balance - index));
-          tx.put(to, String(Number(await tx.text(to)) + index));
-        },
-        { isolation },
-      );
+      return stm(etcd, { isolation }, async (tx) => {
+        const balance = Number(await tx.text(from));
+        tx.put(from, String(balance - index));
+        tx.put(to, String(Number(await tx.text(to)) + index));
+      });
     });
     await Promise.all(transfers);
     const balances = await Promise.all(accounts.map(async (account) => Number((await etcd.get(account))?.text())));
@@ -43,14 +39,10 @@ describe.for(CHECKED)('`stm` with isolation `%s`', (isolation) => {
       for (const doctor of doctors) await etcd.put(doctor, 'on');
       await Promise.all(
         doctors.map((doctor) =>
-          stm(
-            etcd,
-            async (tx) => {
-              const on = await Promise.all(doctors.map((key) => tx.text(key)));
-              if (on.every((state) => state === 'on')) tx.put(doctor, 'off');
-            },
-            { isolation },
-          ),
+          stm(etcd, { isolation }, async (tx) => {
+            const on = await Promise.all(doctors.map((key) => tx.text(key)));
+            if (on.every((state) => state === 'on')) tx.put(doctor, 'off');
+          }),
         ),
       );
       const states = await Promise.all(doctors.map(async (doctor) => (await etcd.get(doctor))?.text()));
@@ -62,16 +54,12 @@ describe.for(CHECKED)('`stm` with isolation `%s`', (isolation) => {
     const [etcd, key] = [openClient(), unique()];
     await etcd.put(key, '0');
     let runs = 0;
-    const conflicting = stm(
-      etcd,
-      async (tx) => {
-        runs += 1;
-        const seen = await tx.text(key);
-        await etcd.put(key, `${seen}x`);
-        tx.put(key, 'never');
-      },
-      { isolation, maxAttempts: 4 },
-    );
+    const conflicting = stm(etcd, { isolation, maxAttempts: 4 }, async (tx) => {
+      runs += 1;
+      const seen = await tx.text(key);
+      await etcd.put(key, `${seen}x`);
+      tx.put(key, 'never');
+    });
     expect(await errorOf(conflicting)).toMatchObject({ reason: 'TxnConflict', code: 'Aborted', outcome: 'rejected' });
     expect([runs, (await etcd.get(key))?.text()]).toEqual([4, '0xxxx']);
   });
@@ -82,16 +70,12 @@ describe.for(ALL)('`stm` with isolation `%s`', (isolation) => {
     const [etcd, name] = [openClient(), unique()];
     const lease = (await Session.open(etcd)).leaseId;
     await etcd.put(`${name}/gone`, 'x');
-    const result = await stm(
-      etcd,
-      async (tx) => {
-        expect(await tx.get(`${name}/a`)).toBeUndefined();
-        tx.put(`${name}/a`, '1', { lease });
-        tx.delete(`${name}/gone`);
-        return [await tx.text(`${name}/a`), await tx.text(`${name}/gone`), await tx.revision(`${name}/a`)];
-      },
-      { isolation },
-    );
+    const result = await stm(etcd, { isolation }, async (tx) => {
+      expect(await tx.get(`${name}/a`)).toBeUndefined();
+      tx.put(`${name}/a`, '1', { lease });
+      tx.delete(`${name}/gone`);
+      return [await tx.text(`${name}/a`), await tx.text(`${name}/gone`), await tx.revision(`${name}/a`)];
+    });
     expect(result).toEqual(['1', undefined, 0n]);
     expect((await etcd.get(`${name}/a`))?.lease).toBe(lease);
     expect(await etcd.get(`${name}/gone`)).toBeUndefined();
@@ -99,14 +83,10 @@ describe.for(ALL)('`stm` with isolation `%s`', (isolation) => {
 
   test("rejects with the function's error and writes nothing when the function throws", async () => {
     const [etcd, key] = [openClient(), unique()];
-    const failing = stm(
-      etcd,
-      (tx) => {
-        tx.put(key, 'x');
-        throw new Error('thought better of it');
-      },
-      { isolation },
-    );
+    const failing = stm(etcd, { isolation }, (tx) => {
+      tx.put(key, 'x');
+      throw new Error('thought better of it');
+    });
     await expect(failing).rejects.toThrow('thought better of it');
     expect(await etcd.get(key)).toBeUndefined();
   });
@@ -119,19 +99,15 @@ test('`stm` reads all keys at one revision under both serializable levels, and r
     await etcd.put(a, '1');
     await etcd.put(b, '1');
     const seen: unknown[] = [];
-    await stm(
-      etcd,
-      async (tx) => {
-        seen.length = 0;
-        seen.push(await tx.text(a));
-        if ((await etcd.get(b))?.text() === '1') {
-          await etcd.put(a, '2');
-          await etcd.put(b, '2');
-        }
-        seen.push(await tx.text(b), await tx.text(a));
-      },
-      { isolation },
-    );
+    await stm(etcd, { isolation }, async (tx) => {
+      seen.length = 0;
+      seen.push(await tx.text(a));
+      if ((await etcd.get(b))?.text() === '1') {
+        await etcd.put(a, '2');
+        await etcd.put(b, '2');
+      }
+      seen.push(await tx.text(b), await tx.text(a));
+    });
     return seen;
   };
   expect(await read('serializableSnapshot')).toEqual(['1', '1', '1']);
@@ -168,16 +144,12 @@ test('when another client changes a key that the function only writes, `stm` det
   const [etcd, name] = [openClient(), unique()];
   const runsOf = async (isolation: Isolation): Promise<number> => {
     let runs = 0;
-    await stm(
-      etcd,
-      async (tx) => {
-        await tx.get(`${name}/read`);
-        runs += 1;
-        if (runs === 1) await etcd.put(`${name}/written`, 'theirs');
-        tx.put(`${name}/written`, 'mine');
-      },
-      { isolation },
-    );
+    await stm(etcd, { isolation }, async (tx) => {
+      await tx.get(`${name}/read`);
+      runs += 1;
+      if (runs === 1) await etcd.put(`${name}/written`, 'theirs');
+      tx.put(`${name}/written`, 'mine');
+    });
     return runs;
   };
   expect(await runsOf('serializableSnapshot')).toBe(2);
@@ -236,7 +208,7 @@ test('`stm` rejects with outcome rejected when the time limit passes during a re
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
-  const error = await errorOf(stm(etcd, (tx) => tx.get('k'), { maxWaitMs: 100 }));
+  const error = await errorOf(stm(etcd, { maxWaitMs: 100 }, (tx) => tx.get('k')));
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
 });
 
@@ -244,18 +216,18 @@ test('`stm` rejects with outcome unknown when the time limit passes during a com
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
-  const error = await errorOf(stm(etcd, (tx) => tx.put(unique(), 'x'), { maxWaitMs: 100 }));
+  const error = await errorOf(stm(etcd, { maxWaitMs: 100 }, (tx) => tx.put(unique(), 'x')));
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
 test('`stm` rejects when the isolation level, the number of attempts or a key is invalid, or when the signal has aborted', async () => {
   const etcd = openClient();
-  expect(await errorOf(stm(etcd, () => {}, { isolation: 'none' as Isolation }))).toMatchObject({
+  expect(await errorOf(stm(etcd, { isolation: 'none' as Isolation }, () => {}))).toMatchObject({
     reason: 'InvalidInput',
   });
-  expect(await errorOf(stm(etcd, () => {}, { maxAttempts: 0 }))).toMatchObject({ reason: 'InvalidInput' });
+  expect(await errorOf(stm(etcd, { maxAttempts: 0 }, () => {}))).toMatchObject({ reason: 'InvalidInput' });
   expect(await errorOf(stm(etcd, (tx) => tx.put('', 'x')))).toMatchObject({ reason: 'InvalidInput' });
-  expect(await errorOf(stm(etcd, () => {}, { signal: AbortSignal.abort() }))).toMatchObject({ reason: 'Canceled' });
+  expect(await errorOf(stm(etcd, { signal: AbortSignal.abort() }, () => {}))).toMatchObject({ reason: 'Canceled' });
 });
 
 describe('`StmTransaction.range`', () => {
@@ -270,17 +242,13 @@ describe('`StmTransaction.range`', () => {
     disturb: () => Promise<unknown>,
   ): Promise<{ readonly runs: number; readonly seen: readonly string[] }> {
     let runs = 0;
-    const seen = await stm(
-      etcd,
-      async (tx) => {
-        const { kvs } = await tx.range(prefix(`${name}/`));
-        runs += 1;
-        if (runs === 1) await disturb();
-        tx.put(`${name}-sum`, String(kvs.length));
-        return kvs.map((kv) => kv.text());
-      },
-      { isolation },
-    );
+    const seen = await stm(etcd, { isolation }, async (tx) => {
+      const { kvs } = await tx.range(prefix(`${name}/`));
+      runs += 1;
+      if (runs === 1) await disturb();
+      tx.put(`${name}-sum`, String(kvs.length));
+      return kvs.map((kv) => kv.text());
+    });
     return { runs, seen };
   }
 
@@ -290,19 +258,15 @@ describe('`StmTransaction.range`', () => {
       const [etcd, name] = [openClient(), unique()];
       for (const key of ['b', 'c', 'd']) await etcd.put(`${name}/${key}`, key);
       const lease = (await Session.open(etcd)).leaseId;
-      const seen = await stm(
-        etcd,
-        async (tx) => {
-          tx.put(`${name}/a`, 'new', { lease });
-          tx.put(`${name}/c`, 'changed');
-          tx.delete(`${name}/d`);
-          tx.put(`${name}-outside`, 'x');
-          const { kvs, count } = await tx.range(prefix(`${name}/`));
-          expect(count).toBe(kvs.length);
-          return kvs.map((kv) => [kv.keyText().slice(name.length), kv.text(), kv.lease, kv.modRevision > 0n]);
-        },
-        { isolation },
-      );
+      const seen = await stm(etcd, { isolation }, async (tx) => {
+        tx.put(`${name}/a`, 'new', { lease });
+        tx.put(`${name}/c`, 'changed');
+        tx.delete(`${name}/d`);
+        tx.put(`${name}-outside`, 'x');
+        const { kvs, count } = await tx.range(prefix(`${name}/`));
+        expect(count).toBe(kvs.length);
+        return kvs.map((kv) => [kv.keyText().slice(name.length), kv.text(), kv.lease, kv.modRevision > 0n]);
+      });
       expect(seen).toEqual([
         ['/a', 'new', lease, false],
         ['/b', 'b', 0n, true],
@@ -339,18 +303,14 @@ describe('`StmTransaction.range`', () => {
     const [etcd, name] = [openClient(), unique()];
     await etcd.put(`${name}/a`, '1');
     let runs = 0;
-    const seen = await stm(
-      etcd,
-      async (tx) => {
-        runs += 1;
-        const alone = await tx.text(`${name}/a`);
-        if (runs === 1) await etcd.put(`${name}/a`, '2');
-        const { kvs } = await tx.range(prefix(`${name}/`));
-        tx.put(`${name}-sum`, 'x');
-        return [alone, kvs[0]?.text()];
-      },
-      { isolation: 'repeatableReads' },
-    );
+    const seen = await stm(etcd, { isolation: 'repeatableReads' }, async (tx) => {
+      runs += 1;
+      const alone = await tx.text(`${name}/a`);
+      if (runs === 1) await etcd.put(`${name}/a`, '2');
+      const { kvs } = await tx.range(prefix(`${name}/`));
+      tx.put(`${name}-sum`, 'x');
+      return [alone, kvs[0]?.text()];
+    });
     expect([seen, runs]).toEqual([['2', '2'], 2]);
   });
 

@@ -38,15 +38,12 @@ test.each([
   await queue.enqueue('hello', options);
   const stop = new AbortController();
   const attempts: number[] = [];
-  const working = queue.work(
-    async (job) => {
-      attempts.push(job.attempt);
-      if (job.attempt > 1) return;
-      await fill(etcd);
-      if (what === 'fails') throw new Error('boom');
-    },
-    { signal: stop.signal, ttl: 600 },
-  );
+  const working = queue.work({ signal: stop.signal, ttl: 600 }, async (job) => {
+    attempts.push(job.attempt);
+    if (job.attempt > 1) return;
+    await fill(etcd);
+    if (what === 'fails') throw new Error('boom');
+  });
   await expect.poll(async () => (await etcd.maintenance.alarms()).alarms.length).toBe(1);
   await makeSpace(etcd);
   await expect.poll(() => queue.counts()).toEqual(NOTHING);
@@ -61,11 +58,11 @@ test('a worker that is asked to stop does not wait until the server has space fo
   await queue.enqueue('hello');
   const stop = new AbortController();
   const working = queue.work(
+    { signal: stop.signal, ttl: 600, onFailure: () => void setTimeout(() => stop.abort(), 10) },
     async () => {
       await fill(etcd);
       throw new Error('boom');
     },
-    { signal: stop.signal, ttl: 600, onFailure: () => void setTimeout(() => stop.abort(), 10) },
   );
   await working;
   await makeSpace(etcd);
@@ -96,6 +93,7 @@ test('a running job keeps its claim while the server has no space for the claim 
     ],
   });
   const working = new WorkQueue(worker, 'emails').work(
+    { signal: stop.signal, ttl: 600, concurrency: 2 },
     async (job) => {
       attempts.push(`${job.text()} ${job.attempt}`);
       if (job.text() === 'second') return;
@@ -106,7 +104,6 @@ test('a running job keeps its claim while the server has no space for the claim 
       expect(job.signal.aborted).toBe(false);
       await makeSpace(etcd);
     },
-    { signal: stop.signal, ttl: 600, concurrency: 2 },
   );
   await expect.poll(() => queue.counts()).toEqual(NOTHING);
   expect(attempts).toEqual(['first 1', 'second 1']);
@@ -121,7 +118,7 @@ test('`work` rejects when the value of a job is too large for its client, and th
   await queue.enqueue('small');
   const worker = opened(server, { transport: memoryOverHttp2(server), maxReceiveBytes: 20_000 });
   const seen: string[] = [];
-  const working = new WorkQueue(worker, 'emails').work((job) => void seen.push(job.text()), { concurrency: 4 });
+  const working = new WorkQueue(worker, 'emails').work({ concurrency: 4 }, (job) => void seen.push(job.text()));
   expect((await errorOf(working)).reason).toBe('ResponseTooLarge');
   expect(seen).toEqual(['small']);
   expect(await queue.counts()).toEqual({ ...NOTHING, ready: 1 });
@@ -145,7 +142,7 @@ test('when `onFailure` throws, `work` aborts the signals of the other jobs, and 
   const onFailure = (): never => {
     throw new Error('no mail server');
   };
-  await expect(queue.work(handler, { concurrency: 2, ttl: 600, onFailure })).rejects.toThrow('no mail server');
+  await expect(queue.work({ concurrency: 2, ttl: 600, onFailure }, handler)).rejects.toThrow('no mail server');
   // The job still belonged to the worker when its handler ended. Its try does not count.
   expect(ends).toEqual([{ ...NOTHING, running: 2 }]);
   const session = await Session.open(etcd);
@@ -223,6 +220,6 @@ test('`work` leaves no listener on its signal when it cannot open a session', as
   const queue = new WorkQueue(etcd, 'emails');
   const { signal } = new AbortController();
   await etcd.close();
-  expect((await errorOf(queue.work(() => {}, { signal }))).reason).toBe('ClientClosed');
+  expect((await errorOf(queue.work({ signal }, () => {}))).reason).toBe('ClientClosed');
   expect(getEventListeners(signal, 'abort')).toEqual([]);
 });

@@ -20,13 +20,10 @@ function open(options?: WorkQueueOptions): { readonly etcd: Client; readonly que
 async function workOn(queue: WorkQueue, count: number, handler: (job: Job) => Promise<void> | void): Promise<void> {
   const stop = new AbortController();
   let calls = 0;
-  const working = queue.work(
-    async (job) => {
-      calls += 1;
-      await handler(job);
-    },
-    { signal: stop.signal },
-  );
+  const working = queue.work({ signal: stop.signal }, async (job) => {
+    calls += 1;
+    await handler(job);
+  });
   await expect.poll(async () => calls >= count && (await queue.counts()).running, { interval: 5 }).toBe(0);
   stop.abort();
   await working;
@@ -51,15 +48,12 @@ describe('WorkQueue', () => {
     for (let job = 0; job < 20; job += 1) await queue.enqueue(`${job}`, { id: `${job}` });
     const stop = new AbortController();
     const started: string[] = [];
-    await queue.work(
-      async (job) => {
-        started.push(job.id);
-        if (started.length === 20) stop.abort();
-        // No job ends before all of them have started.
-        await expect.poll(() => stop.signal.aborted).toBe(true);
-      },
-      { concurrency: 20, signal: stop.signal },
-    );
+    await queue.work({ concurrency: 20, signal: stop.signal }, async (job) => {
+      started.push(job.id);
+      if (started.length === 20) stop.abort();
+      // No job ends before all of them have started.
+      await expect.poll(() => stop.signal.aborted).toBe(true);
+    });
     expect(started).toEqual(Array.from({ length: 20 }, (_, job) => `${job}`));
     expect(looks).toBe(1);
   });
@@ -103,17 +97,14 @@ describe('WorkQueue', () => {
     let most = 0;
     const ids = Array.from({ length: 60 }, (_, index) => `${index}`);
     const workers = Array.from({ length: 3 }, () =>
-      new WorkQueue(openClient(), queue.name).work(
-        async (job) => {
-          running += 1;
-          most = Math.max(most, running);
-          await job.complete([op.put(`${queue.name}-results/${job.id}`, job.value)]);
-          running -= 1;
-          done.push(job.id);
-          if (done.length === ids.length) stop.abort();
-        },
-        { concurrency: 2, signal: stop.signal },
-      ),
+      new WorkQueue(openClient(), queue.name).work({ concurrency: 2, signal: stop.signal }, async (job) => {
+        running += 1;
+        most = Math.max(most, running);
+        await job.complete([op.put(`${queue.name}-results/${job.id}`, job.value)]);
+        running -= 1;
+        done.push(job.id);
+        if (done.length === ids.length) stop.abort();
+      }),
     );
     await Promise.all(ids.map((id) => queue.enqueue(id, { id })));
     await Promise.all(workers);
@@ -164,12 +155,9 @@ describe('WorkQueue', () => {
     await queue.enqueue('x', { id: 'job' });
     const stop = new AbortController();
     const startedAt = Date.now();
-    const working = queue.work(
-      () => {
-        throw new Error('failed');
-      },
-      { signal: stop.signal },
-    );
+    const working = queue.work({ signal: stop.signal }, () => {
+      throw new Error('failed');
+    });
     const delays: number[] = [];
     for await (const event of retries) {
       if (event.type !== 'put') continue;
@@ -284,10 +272,13 @@ describe('WorkQueue', () => {
     await queue.enqueue('x', { id: 'job' });
     const failures: unknown[] = [];
     const stop = new AbortController();
-    const working = queue.work((job) => job.complete([op.put('same', '1'), op.put('same', '2')]), {
-      signal: stop.signal,
-      onFailure: (error) => void failures.push(error),
-    });
+    const working = queue.work(
+      {
+        signal: stop.signal,
+        onFailure: (error) => void failures.push(error),
+      },
+      (job) => job.complete([op.put('same', '1'), op.put('same', '2')]),
+    );
     await expect.poll(async () => (await queue.counts()).dead).toBe(1);
     stop.abort();
     await working;
@@ -358,16 +349,13 @@ describe('WorkQueue', () => {
     });
     const seen: string[] = [];
     await queue.enqueue('stuck', { id: 'stuck', priority: 0 });
-    const working = queue.work(
-      async (job) => {
-        seen.push(`${job.id} ${job.attempt}`);
-        if (job.id !== 'stuck' || job.attempt > 1) return;
-        const claim = await etcd.get(job.held.key);
-        await etcd.lease.revoke(claim?.lease ?? 0n);
-        await stuck;
-      },
-      { concurrency: 2, signal: stop.signal },
-    );
+    const working = queue.work({ concurrency: 2, signal: stop.signal }, async (job) => {
+      seen.push(`${job.id} ${job.attempt}`);
+      if (job.id !== 'stuck' || job.attempt > 1) return;
+      const claim = await etcd.get(job.held.key);
+      await etcd.lease.revoke(claim?.lease ?? 0n);
+      await stuck;
+    });
     await expect.poll(() => seen).toEqual(['stuck 1', 'stuck 2']);
     await queue.enqueue('next', { id: 'next' });
     await expect.poll(() => seen).toContain('next 1');
@@ -380,13 +368,10 @@ describe('WorkQueue', () => {
     const { etcd, queue } = open();
     await queue.enqueue('x');
     const stop = new AbortController();
-    await queue.work(
-      (job) => {
-        void job.complete([op.put(`${queue.name}-result`, 'x')]);
-        stop.abort();
-      },
-      { signal: stop.signal },
-    );
+    await queue.work({ signal: stop.signal }, (job) => {
+      void job.complete([op.put(`${queue.name}-result`, 'x')]);
+      stop.abort();
+    });
     expect(await keysOf(etcd, queue)).toEqual([]);
     expect((await etcd.get(`${queue.name}-result`))?.text()).toBe('x');
   });
@@ -429,13 +414,10 @@ describe('WorkQueue', () => {
     await queue.enqueue('x', { id: 'job' });
     const stop = new AbortController();
     const failures: unknown[] = [];
-    await queue.work(
-      async (job) => {
-        stop.abort();
-        job.signal.throwIfAborted();
-      },
-      { signal: stop.signal, onFailure: (error) => void failures.push(error) },
-    );
+    await queue.work({ signal: stop.signal, onFailure: (error) => void failures.push(error) }, async (job) => {
+      stop.abort();
+      job.signal.throwIfAborted();
+    });
     expect(failures).toEqual([]);
     expect(await queue.counts()).toMatchObject({ ready: 1, running: 0 });
     await workOn(queue, 1, (job) => expect(job.attempt).toBe(1));
@@ -459,18 +441,15 @@ describe('WorkQueue', () => {
     for (const id of ['1', '2']) await queue.enqueue(id, { id });
     const seen: string[] = [];
     const stop = new AbortController();
-    await queue.work(
-      async (job) => {
-        seen.push(`${job.id} ${job.attempt}`);
-        if (seen.length === 1) {
-          const claim = await etcd.get(job.held.key);
-          await etcd.lease.revoke(claim?.lease ?? 0n);
-          await expect.poll(() => job.signal.aborted).toBe(true);
-        }
-        if (seen.length === 3) stop.abort();
-      },
-      { signal: stop.signal },
-    );
+    await queue.work({ signal: stop.signal }, async (job) => {
+      seen.push(`${job.id} ${job.attempt}`);
+      if (seen.length === 1) {
+        const claim = await etcd.get(job.held.key);
+        await etcd.lease.revoke(claim?.lease ?? 0n);
+        await expect.poll(() => job.signal.aborted).toBe(true);
+      }
+      if (seen.length === 3) stop.abort();
+    });
     expect(seen).toEqual(['1 1', '1 2', '2 1']);
     expect(await queue.counts()).toEqual({ ready: 0, delayed: 0, running: 0, dead: 0 });
   });
@@ -524,7 +503,7 @@ describe('WorkQueue', () => {
       queue.enqueue('x', { delayMs: 1e16 }),
       queue.enqueue(1 as never),
       queue.work('x' as never),
-      queue.work(() => {}, { concurrency: 0 }),
+      queue.work({ concurrency: 0 }, () => {}),
       queue.requeue('a/b'),
     ])
       expect(await errorOf(failing)).toMatchObject({ reason: 'InvalidInput' });

@@ -114,25 +114,19 @@ class Elections implements Player<ElectionOp> {
   async #lead(client: Client, { holdMs, proclaims }: ElectionOp): Promise<void> {
     const { world, violated } = this.#context;
     let running = 0;
-    const led = await lead(
-      client,
-      NAME,
-      this.#value(),
-      async ({ signal, held }) => {
-        running += 1;
-        if (running > 1) violated('two terms', `${held.key} leads while another term of the same call runs`);
-        const term = this.#begins(held.token, held.valid());
-        for (let number = 0; number < proclaims; number += 1) {
-          await held.proclaim(this.#value()).catch(expected);
-          this.#goesOn(term, held.valid() && !signal.aborted);
-        }
-        await world.sleep(holdMs);
+    const led = await lead(client, NAME, { value: this.#value(), ttl: TTL_S }, async ({ signal, held }) => {
+      running += 1;
+      if (running > 1) violated('two terms', `${held.key} leads while another term of the same call runs`);
+      const term = this.#begins(held.token, held.valid());
+      for (let number = 0; number < proclaims; number += 1) {
+        await held.proclaim(this.#value()).catch(expected);
         this.#goesOn(term, held.valid() && !signal.aborted);
-        running -= 1;
-        return 'led';
-      },
-      { ttl: TTL_S },
-    );
+      }
+      await world.sleep(holdMs);
+      this.#goesOn(term, held.valid() && !signal.aborted);
+      running -= 1;
+      return 'led';
+    });
     if (led !== 'led') violated('lead ended', 'without a result, although nothing had stopped it');
   }
 

@@ -219,15 +219,10 @@ class Locks implements Player<LockOp> {
   async #withLock(client: Client, index: number, each: LockOp, contender: object): Promise<void> {
     const { enters } = this.#context;
     enters(contender, index, 'enqueuing');
-    await withLock(
-      client,
-      NAME,
-      async (held) => {
-        await this.#hold(index, each, { ...holdingOf(held), release: async () => {} }, contender);
-        enters(contender, index, 'releasing');
-      },
-      { ttl: TTL_S, maxWaitMs: each.maxWaitMs, maxHoldMs: each.maxHoldMs },
-    );
+    await withLock(client, NAME, { ttl: TTL_S, maxWaitMs: each.maxWaitMs, maxHoldMs: each.maxHoldMs }, async (held) => {
+      await this.#hold(index, each, { ...holdingOf(held), release: async () => {} }, contender);
+      enters(contender, index, 'releasing');
+    });
     enters(contender, index, 'idle');
   }
 

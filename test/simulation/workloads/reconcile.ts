@@ -135,7 +135,7 @@ class Controllers implements Player<ReconcileOp> {
       signal: stop.signal,
       onRun: (report: RunReport) => this.#onRun(controller, report),
     };
-    const lead = { name: `leaders/${type}`, candidate: 'x', ttl: TTL_S };
+    const lead = { name: `leaders/${type}`, value: 'x', ttl: TTL_S };
     const owned = [{ keys: prefix(ACTUAL.owning), ownerOf: (key: string) => WANTED + key.slice(ACTUAL.owning.length) }];
     const run = (handler: (run: LeaderKeyRun) => Promise<void>) => (keyRun: LeaderKeyRun) =>
       this.#run(controller, keyRun, () => handler(keyRun));
@@ -144,17 +144,17 @@ class Controllers implements Player<ReconcileOp> {
         return reconcile(
           client,
           prefix(WANTED),
-          run((keyRun) => record(client, keyRun)),
           { ...options, lead },
+          run((keyRun) => record(client, keyRun)),
         );
       if (type === 'owning')
         return reconcile(
           client,
           prefix(WANTED),
-          run((keyRun) => copy(client, keyRun)),
           { ...options, lead, owned },
+          run((keyRun) => copy(client, keyRun)),
         );
-      return reconcile(client, prefix(WANTED), (keyRun) => this.#run(controller, keyRun, async () => {}), options);
+      return reconcile(client, prefix(WANTED), options, (keyRun) => this.#run(controller, keyRun, async () => {}));
     };
     let isStopped = false;
     const reconciling = start().then(

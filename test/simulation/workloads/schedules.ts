@@ -130,7 +130,7 @@ class Schedules implements Player<PartOp> {
       });
     };
     const options = { ttl: TTL_S, signal: stop.signal, onFailure: () => {}, ...this.#options };
-    const ended = schedule(client, NAME, this.#when, handler, options);
+    const ended = schedule(client, NAME, this.#when, options, handler);
     ended.catch(() => {});
     const { deletesAfterMs } = part;
     const deleting =

@@ -136,7 +136,7 @@ class SharedShards implements Player<ShardsOp> {
     };
     const { weight } = each;
     const options = { count: COUNT, weight, worker: text, ttl: TTL_S, signal: stop.signal };
-    const working = workOnShards(client, NAME, handler, options);
+    const working = workOnShards(client, NAME, options, handler);
     // A rejection must not be unhandled until the process awaits it.
     working.catch(() => {});
     await until();

@@ -51,18 +51,14 @@ class Transfers implements Player<TransferOp> {
       waits(index, 'a transfer');
       this.#unknown += 1;
       try {
-        await stm(
-          client,
-          async (tx) => {
-            const [source, target] = [Number((await tx.text(`a/${from}`)) ?? 0), await tx.text(`a/${to}`)];
-            const count = Number((await tx.text('a/count')) ?? 0);
-            tx.put('a/count', String(count + 1));
-            if (from === to) return;
-            tx.put(`a/${from}`, String(source - 1));
-            tx.put(`a/${to}`, String(Number(target ?? 0) + 1));
-          },
-          { isolation, maxWaitMs },
-        );
+        await stm(client, { isolation, maxWaitMs }, async (tx) => {
+          const [source, target] = [Number((await tx.text(`a/${from}`)) ?? 0), await tx.text(`a/${to}`)];
+          const count = Number((await tx.text('a/count')) ?? 0);
+          tx.put('a/count', String(count + 1));
+          if (from === to) return;
+          tx.put(`a/${from}`, String(source - 1));
+          tx.put(`a/${to}`, String(Number(target ?? 0) + 1));
+        });
         this.#done += 1;
         this.#unknown -= 1;
       } catch (error) {

@@ -59,7 +59,7 @@ class Jobs implements Player<JobOp> {
     const client = this.#context.client(index);
     const queue = new WorkQueue(client, NAME, { maxAttempts: 1_000, retryDelayMs: () => 100, idTtl: ID_TTL_S });
     const stop = new AbortController();
-    const working = queue.work((job) => this.#handle(job), { concurrency: 3, ttl: 2, signal: stop.signal });
+    const working = queue.work({ concurrency: 3, ttl: 2, signal: stop.signal }, (job) => this.#handle(job));
     // A rejection must not be unhandled until the process awaits it.
     working.catch(() => {});
     let calls: Promise<void>[] = [];

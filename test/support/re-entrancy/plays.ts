@@ -29,7 +29,7 @@ export const PLAYS: Readonly<Record<string, Play>> = {
   'a leadership that another client takes away from `lead`': async (world) => {
     const { etcd, other } = world;
     let terms = 0;
-    const leading = lead(etcd, NAME, 'me', async ({ held, signal }) => {
+    const leading = lead(etcd, NAME, { value: 'me' }, async ({ held, signal }) => {
       terms += 1;
       if (terms > 1) return;
       world.held = held;

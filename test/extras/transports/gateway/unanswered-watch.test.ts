@@ -84,7 +84,7 @@ test('`withLock` rejects with an error that contains the last failure of its wat
   const { fetch } = buffering(Number.POSITIVE_INFINITY);
   const etcd = openGateway({ transport: gateway({ fetch, silenceMs: 100 }) });
   await withLock(openClient(), name, async () => {
-    const error = await errorOf(withLock(etcd, name, () => {}, { maxWaitMs: 1_500 }));
+    const error = await errorOf(withLock(etcd, name, { maxWaitMs: 1_500 }, () => {}));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', cause: { reason: 'ConnectionLost' } });
     expect(error.message).toMatch(/last failure: .*proxy_buffering off/);
   });
