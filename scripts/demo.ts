@@ -74,7 +74,7 @@ async function enter(
     if (text !== undefined) timeline.line(name, text, 'revision' in event ? BigInt(event.revision) : undefined);
   });
   for await (const event of queued) {
-    queue.set(event.keyText(), name);
+    queue.set(event.key, name);
     timeline.line(name, `queues as number ${queue.size}, process ${worker.pid}`, event.modRevision);
     break;
   }
@@ -93,7 +93,7 @@ async function follow(client: Client): Promise<void> {
     })(),
     (async () => {
       for await (const event of client.watch(prefix(`${LOCK}/`), { only: 'delete' })) {
-        timeline.line('etcd', `deletes the queue key of ${queue.get(event.keyText())}`, event.modRevision);
+        timeline.line('etcd', `deletes the queue key of ${queue.get(event.key)}`, event.modRevision);
       }
     })(),
   ]).catch(() => {}); // The watches fail when the client closes at the end.

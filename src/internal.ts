@@ -59,6 +59,7 @@ export {
   type WatchBatch,
   type WatchEvent,
   type WireRange,
+  wireOf,
 } from './client/index.js';
 export { Client, type ClientOptions } from './extras/full/index.js';
 export {

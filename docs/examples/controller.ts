@@ -19,7 +19,7 @@ await reconcile(
 async function replicate({ key, kv, held }: LeaderKeyRun): Promise<void> {
   const [pods, count] = [key.replace('deployments', 'pods'), Number(kv?.text() ?? 0)];
   if (!(count <= 100)) throw new RangeError(`${key} must be a number up to 100`);
-  const extra = new Set((await etcd.range(prefix(`${pods}/`))).kvs.map((pod) => pod.keyText()));
+  const extra = new Set((await etcd.range(prefix(`${pods}/`))).kvs.map((pod) => pod.key));
   const missing = Array.from({ length: count }, (_, index) => `${pods}/${index}`).filter((pod) => !extra.delete(pod));
   await held.txn({ then: [...missing.map((pod) => op.put(pod, key)), ...[...extra].map((pod) => op.delete(pod))] });
 }

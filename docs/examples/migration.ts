@@ -16,4 +16,4 @@ const starts = Number((await etcd.get('starts'))?.text() ?? 0) + 1;
 await held.txn({ then: [op.put('starts', String(starts))] });
 await held.release();
 console.log('start', starts);
-for await (const { type, kv, old } of status.changes()) console.log(type, (kv ?? old)?.keyText());
+for await (const { type, kv, old } of status.changes()) console.log(type, (kv ?? old)?.key);

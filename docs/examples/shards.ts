@@ -10,6 +10,5 @@ await shards(etcd, 'consumer', { count: 64, worker: `process ${process.pid}`, si
 async function consume({ number, signal, held }: Shard): Promise<void> {
   await using inbox = await etcd.cachedRange(prefix(`inbox/${number}/`), { signal });
   for await (const { type, kv } of inbox.changes({ initial: true, signal }))
-    if (type === 'put')
-      await held.txn({ then: [op.delete(kv.key), op.put(`done/${kv.keyText()}`, `token ${held.token}`)] });
+    if (type === 'put') await held.txn({ then: [op.delete(kv.key), op.put(`done/${kv.key}`, `token ${held.token}`)] });
 }

@@ -1221,7 +1221,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a controller misses a deletion that was compacted while it had no connection',
     file: 'src/extras/ranges/range-fold.ts',
-    find: 'if (this.kvs.get(old.key) === undefined) note(old.key, old, undefined);',
+    find: 'if (this.kvs.get(old.keyBytes) === undefined) note(old.keyBytes, old, undefined);',
     replace: 'if (this.kvs.get(old.key) !== undefined) note(old.key, old, undefined);',
     tests: ['test/extras/recipes/reconcile'],
   },

@@ -48,7 +48,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
     );
     expect('the text of a value is unchanged', (await etcd.get(`${name}/b`))?.text() === 'ä€😀');
     const keys: string[] = [];
-    for await (const kv of etcd.scan(prefix(`${name}/`))) keys.push(kv.keyText());
+    for await (const kv of etcd.scan(prefix(`${name}/`))) keys.push(kv.key);
     expect('a scan returns all keys in order', keys.join() === `${name}/a,${name}/b`);
     expect('a delete returns the number of deleted keys', (await etcd.delete(prefix(`${name}/`))).deleted === 2);
     expect('a deleted key does not exist', (await etcd.get(`${name}/a`)) === undefined);

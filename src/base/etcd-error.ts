@@ -39,6 +39,7 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `WatchClosed`: The program closed the watch.
  * - `InvalidValue`: A codec could not decode the value of a key, see `typed`. The read itself succeeded.
  * - `InvalidJson`: The value of the key is not valid JSON, or the function that was passed to `KeyValue.json` threw.
+ * - `NotText`: The program has read `key` of a key that is not UTF-8. Read `keyBytes` instead.
  * - `Other`: Any other failure, such as an error message of the server that is not in etcd's table of errors.
  */
 export type ClientReason =
@@ -68,6 +69,7 @@ export type ClientReason =
   | 'WatchClosed'
   | 'InvalidValue'
   | 'InvalidJson'
+  | 'NotText'
   | 'Other';
 
 /** Why a call failed. */

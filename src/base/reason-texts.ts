@@ -37,6 +37,13 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     outcome: 'none',
     remedy: 'Read the value with `text()`, or correct it.',
   },
+  NotText: {
+    cause:
+      'The program has read `key` of a key that is not UTF-8. No text names this key, because malformed bytes would become ' +
+      'U+FFFD, which names another key.',
+    outcome: 'none',
+    remedy: 'Read `keyBytes`.',
+  },
   ResultLost: {
     cause:
       'A write with `retryWrites` was applied once, at the `revision` of the error, but its answer was lost, and the ' +

@@ -7,7 +7,7 @@ export {
   type KeyspaceClient,
   keyspaceClientOf,
 } from './keyspace.js';
-export { KeyValue, parseJson, parseJsonValue } from './kv/key-value.js';
+export { Keyed, KeyValue, keyOf, parseJson, parseJsonValue, wireOf } from './kv/key-value.js';
 export {
   checkKey,
   contains,

@@ -192,5 +192,5 @@ function firstCreated(kvs: readonly KeyValue[]): KeyValue | undefined {
 }
 
 function isSame(a: KeyValue, b: KeyValue | undefined): boolean {
-  return b !== undefined && a.modRevision === b.modRevision && compareBytes(a.key, b.key) === 0;
+  return b !== undefined && a.modRevision === b.modRevision && compareBytes(a.keyBytes, b.keyBytes) === 0;
 }

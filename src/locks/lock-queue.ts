@@ -202,7 +202,7 @@ export async function waitUntilFirst(client: CoreKeyspace, enqueued: Enqueued, w
   let before: Before = { predecessor: enqueued.predecessor, seenAt: own.seenAt };
   while (before.predecessor !== undefined) {
     const { predecessor, seenAt } = before;
-    const deletion = client.watch(predecessor.key, { ...waiting, only: 'delete' });
+    const deletion = client.watch(predecessor.keyBytes, { ...waiting, only: 'delete' });
     try {
       if ((await deletion.created()) !== seenAt) before = await readUnlessAhead(predecessor, client, own, waiting);
       // The create revision identifies the predecessor, because its session may have left the queue and put the key
@@ -254,7 +254,7 @@ async function readUnlessAhead(
   own: OwnKey,
   waiting: Waiting,
 ): Promise<Before> {
-  const isAhead = compare.createRevision(predecessor.key, '==', predecessor.createRevision);
+  const isAhead = compare.createRevision(predecessor.keyBytes, '==', predecessor.createRevision);
   const { header, succeeded, responses } = await untilAnswered(waiting, (options) =>
     client.txn({ if: [isAhead], then: [op.get(own.key)], else: ownAndBefore(own, false) }, options),
   );

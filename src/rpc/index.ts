@@ -43,7 +43,7 @@ export {
   STREAM_OPTIONS,
   type StreamOptions,
 } from './raw-streams.js';
-export { type WithHeader, withHeader, withHeaderOf } from './results.js';
+export { Result, type WithHeader, withHeader, withHeaderOf } from './results.js';
 export { type NextStream, ResumableStream } from './resumable-stream.js';
 export {
   CALL_OPTIONS,

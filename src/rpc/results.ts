@@ -7,7 +7,8 @@ import * as wire from '../gen/etcdserverpb/rpc.js';
  */
 export type WithHeader<Result> = Result & { readonly header: wire.ResponseHeader };
 
-class Result extends Printable {
+/** A result of a call. */
+export class Result extends Printable {
   /** @internal The class name that `console.log` shows. It is set here, because a bundler may rename the class. */
   static override readonly name = 'Result';
   readonly header: wire.ResponseHeader;

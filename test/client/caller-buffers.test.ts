@@ -52,7 +52,7 @@ test('the client sends the original keys and values when the caller overwrites i
   expect((await withBuffer(key, (bytes) => etcd.range(prefix(bytes)))).count).toBe(1);
   const scanned: KeyValue[] = [];
   for await (const kv of withBuffer(key, (bytes) => etcd.scan(prefix(bytes)))) scanned.push(kv);
-  expect(scanned.map((kv) => kv.keyText())).toEqual([key]);
+  expect(scanned.map((kv) => kv.key)).toEqual([key]);
   expect((await withBuffer(key, (bytes) => etcd.delete(bytes))).deleted).toBe(1);
 });
 

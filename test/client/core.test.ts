@@ -24,7 +24,7 @@ test('CoreClient reads, writes and watches keys, and attaches them to leases', a
   await etcd.put(`${ROOT}keys/a`, '1', { lease });
   await etcd.txn({ then: [op.put(`${ROOT}keys/b`, '2'), op.delete(`${ROOT}keys/a`)] });
   const seen: string[] = [];
-  for await (const event of watch) if (seen.push(`${event.type} ${event.keyText().slice(-1)}`) === 3) break;
+  for await (const event of watch) if (seen.push(`${event.type} ${event.key.slice(-1)}`) === 3) break;
   expect(seen).toEqual(['put a', 'put b', 'delete a']);
   expect((await etcd.get(`${ROOT}keys/b`))?.text()).toBe('2');
   await etcd.lease.revoke(lease.id);

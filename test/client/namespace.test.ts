@@ -30,14 +30,14 @@ describe('a namespace', () => {
     const { etcd, inside, name } = namespaceOf();
     await inside.put('a', 'one');
     expect((await etcd.get(`${name}a`))?.text()).toBe('one');
-    expect((await inside.get('a'))?.keyText()).toBe('a');
+    expect((await inside.get('a'))?.key).toBe('a');
     const { prevKv } = await inside.put('a', 'two', { prevKv: true });
-    expect([prevKv?.keyText(), prevKv?.text()]).toEqual(['a', 'one']);
+    expect([prevKv?.key, prevKv?.text()]).toEqual(['a', 'one']);
     await inside.put('b', 'x');
-    expect((await inside.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['a', 'b']);
-    expect((await inside.range(keyRange('a', 'b'))).kvs.map((kv) => kv.keyText())).toEqual(['a']);
+    expect((await inside.range(prefix(''))).kvs.map((kv) => kv.key)).toEqual(['a', 'b']);
+    expect((await inside.range(keyRange('a', 'b'))).kvs.map((kv) => kv.key)).toEqual(['a']);
     const deleted = await inside.delete('a', { prevKv: true });
-    expect(deleted.prevKvs.map((kv) => kv.keyText())).toEqual(['a']);
+    expect(deleted.prevKvs.map((kv) => kv.key)).toEqual(['a']);
     expect(await texts(etcd, name)).toEqual([`${name}b`]);
   });
 
@@ -83,15 +83,15 @@ describe('a namespace', () => {
     });
     if (!result.succeeded) throw new Error('the conditions did not hold, so the then list did not run');
     const [put, got, ranged, deleted, nested] = result.responses;
-    expect([put.prevKv?.keyText(), put.prevKv?.text()]).toEqual(['a', 'mine']);
-    expect([got?.keyText(), got?.text()]).toEqual(['a', 'new']);
-    expect(ranged.kvs.map((kv) => kv.keyText())).toEqual(['b', 'c']);
-    expect(deleted.prevKvs.map((kv) => kv.keyText())).toEqual(['c']);
+    expect([put.prevKv?.key, put.prevKv?.text()]).toEqual(['a', 'mine']);
+    expect([got?.key, got?.text()]).toEqual(['a', 'new']);
+    expect(ranged.kvs.map((kv) => kv.key)).toEqual(['b', 'c']);
+    expect(deleted.prevKvs.map((kv) => kv.key)).toEqual(['c']);
     if (nested.succeeded) throw new Error('the nested condition held, so the nested else list did not run');
     const [, inner, innermost] = nested.responses;
-    expect(inner.kvs.map((kv) => kv.keyText())).toEqual(['a', 'b', 'e']);
+    expect(inner.kvs.map((kv) => kv.key)).toEqual(['a', 'b', 'e']);
     if (!innermost.succeeded) throw new Error('a transaction without conditions must succeed');
-    expect(innermost.responses[0].prevKv?.keyText()).toBe('b');
+    expect(innermost.responses[0].prevKv?.key).toBe('b');
     expect(await texts(etcd, name)).toEqual([`${name}a`, `${name}b`, `${name}e`]);
   });
 
@@ -101,7 +101,7 @@ describe('a namespace', () => {
     await inside.txn({ then: keys.map((key) => op.put(key, 'x'.repeat(1_000))) });
     await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
     const seen: string[] = [];
-    for await (const kv of inside.scan(fromKey('k'))) seen.push(kv.keyText());
+    for await (const kv of inside.scan(fromKey('k'))) seen.push(kv.key);
     expect(seen).toEqual(keys);
   });
 
@@ -115,7 +115,7 @@ describe('a namespace', () => {
     await etcd.delete(prefix(name));
     const events = [];
     for await (const event of watch) {
-      events.push([event.type, event.keyText(), valueText(event), event.prevKv?.keyText(), event.prevKv?.text()]);
+      events.push([event.type, event.key, valueText(event), event.prevKv?.key, event.prevKv?.text()]);
       if (event.type === 'delete') break;
     }
     expect(events).toEqual([
@@ -130,7 +130,7 @@ describe('a namespace', () => {
     await etcd.put(`${name}a`, 'one');
     await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
     await using cached = await inside.cachedRange(prefix(''));
-    expect(cached.range().map((kv) => kv.keyText())).toEqual(['a']);
+    expect(cached.range().map((kv) => kv.key)).toEqual(['a']);
     const { header } = await inside.put('b', 'two');
     await cached.waitForRevision(header.revision);
     expect(cached.get('b')?.text()).toBe('two');
@@ -144,7 +144,7 @@ describe('a namespace', () => {
     await etcd.put('short', 'foreign', { lease: id });
     await etcd.put(name, 'the prefix itself is not a key of the namespace', { lease: id });
     const { keys } = await inside.lease.timeToLive(id, { keys: true });
-    expect(keys.map((key) => new TextDecoder().decode(key))).toEqual(['a']);
+    expect(keys).toEqual(['a']);
     expect((await etcd.lease.timeToLive(id, { keys: true })).keys).toHaveLength(4);
     await inside.lease.revoke(id);
     expect(await inside.get('a')).toBeUndefined();
@@ -176,11 +176,11 @@ describe('a namespace', () => {
     const nested = inside.namespace(new Uint8Array([0x6e, 0xff]));
     await inside.put('o', 'only in the outer namespace');
     await nested.put('a', 'nested');
-    expect((await nested.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['a']);
+    expect((await nested.range(prefix(''))).kvs.map((kv) => kv.key)).toEqual(['a']);
     const bytes = new Uint8Array([...new TextEncoder().encode(`${name}n`), 0xff, 0x61]);
     expect((await etcd.get(bytes))?.text()).toBe('nested');
     expect((await nested.delete(fromKey('\0'))).deleted).toBe(1);
-    expect((await inside.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['o']);
+    expect((await inside.range(prefix(''))).kvs.map((kv) => kv.key)).toEqual(['o']);
   });
 
   test('keeps its prefix when the caller overwrites the Uint8Array that contained the prefix', async () => {
@@ -265,5 +265,5 @@ function namespaceOf(): Namespaced {
 }
 
 async function texts(etcd: Keyspace, start: string): Promise<string[]> {
-  return (await etcd.range(prefix(start))).kvs.map((kv) => kv.keyText());
+  return (await etcd.range(prefix(start))).kvs.map((kv) => kv.key);
 }

@@ -118,7 +118,7 @@ test('the nightly job writes one report for each tick although its process is ki
   await revokeAll();
   await expect.poll(async () => (await reports()).length).toBeGreaterThan(1);
   const [first, second] = await reports();
-  expect(first?.keyText()).toBe(`reports/${cutShort.time}`);
+  expect(first?.key).toBe(`reports/${cutShort.time}`);
   expect(first?.text()).toBe('0 orders, run 2');
   await direct.compact(second?.modRevision ?? 0n);
   await server.members[0]?.kill();
@@ -243,7 +243,7 @@ test('the instances of a service find each other, and forget an instance that is
   // The leases of both instances end. The session of the living instance gets a new lease and registers it again.
   for (const id of (await etcd.lease.list()).ids) await etcd.lease.revoke(id);
   await expect
-    .poll(async () => (await etcd.range(prefix('services/web/'))).kvs.map((kv) => kv.keyText()))
+    .poll(async () => (await etcd.range(prefix('services/web/'))).kvs.map((kv) => kv.key))
     .toEqual([`services/web/${addresses[1]}`]);
   await expect.poll(() => asked(2)).toEqual([addresses[1]]);
   await ended(second);
@@ -291,7 +291,7 @@ test('the controllers keep the wanted number of pods although the leader is kill
   const { direct, proxy } = await proxied(endpoints);
   const pods = async (): Promise<Record<string, number>> => {
     const { kvs } = await direct.range(prefix('pods/'));
-    const owners = kvs.map((kv) => kv.keyText().split('/')[1] ?? '');
+    const owners = kvs.map((kv) => kv.key.split('/')[1] ?? '');
     return Object.fromEntries(owners.map((owner) => [owner, owners.filter((other) => other === owner).length]));
   };
   await direct.put('deployments/web', '3');

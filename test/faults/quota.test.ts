@@ -40,7 +40,7 @@ faultRow(
       keysOnly: true,
       sort: { target: 'createRevision', order: 'asc' },
     });
-    expect(kvs.map((kv) => kv.keyText()).filter((key) => key !== last())).toEqual(put);
+    expect(kvs.map((kv) => kv.key).filter((key) => key !== last())).toEqual(put);
     expect(kvs.filter(({ version }) => version !== 1n)).toEqual([]);
     const before = await callsReceived(endpoints, 'Put');
     await expect(etcd.put(`w-${seed}`, 'refused')).rejects.toMatchObject({ reason: 'NoSpace' });

@@ -15,18 +15,18 @@ test('`etcdctl lock` waits while a Mutex holds the lock, and a Mutex waits while
 
   const theirs = startEtcdctl('lock', name);
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2);
-  expect(
-    (await etcd.range(prefix(`${name}/`), { sort: { target: 'createRevision', order: 'asc' } })).kvs[0]?.keyText(),
-  ).toBe(ours.key);
+  expect((await etcd.range(prefix(`${name}/`), { sort: { target: 'createRevision', order: 'asc' } })).kvs[0]?.key).toBe(
+    ours.key,
+  );
   await ours.release();
   const theirKey = await theirs.line();
   expect(theirKey).toMatch(new RegExp(`^${name}/[0-9a-f]+$`));
 
   const waiting = mutex.lock();
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2);
-  expect(
-    (await etcd.range(prefix(`${name}/`), { sort: { target: 'createRevision', order: 'asc' } })).kvs[0]?.keyText(),
-  ).toBe(theirKey);
+  expect((await etcd.range(prefix(`${name}/`), { sort: { target: 'createRevision', order: 'asc' } })).kvs[0]?.key).toBe(
+    theirKey,
+  );
   theirs.process.kill('SIGINT');
   const again = await waiting;
   expect(again.valid()).toBe(true);

@@ -334,10 +334,7 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
   const keys: string[] = [];
   for (const start of [name, `__${name}`]) {
     for (const kv of (await reader.range(prefix(start))).kvs) {
-      const key = kv
-        .keyText()
-        .replace(name, 'NAME')
-        .replace(/[0-9a-f]{13,}/g, 'X');
+      const key = kv.key.replace(name, 'NAME').replace(/[0-9a-f]{13,}/g, 'X');
       // The key `epoch` is a counter, whose version and value do not matter.
       const isCounter = key.endsWith('/epoch');
       const value = kv
@@ -400,7 +397,7 @@ async function putsOf(write: Write, reader: Client, name: string): Promise<reado
   await write.sendAgain().catch(() => {});
   const changed = { minModRevision: header.revision + 1n, keysOnly: true };
   const ranges = await Promise.all([name, `__${name}`].map((start) => reader.range(prefix(start), changed)));
-  return ranges.flatMap(({ kvs }) => kvs.map((kv) => kv.keyText())).filter((key) => key !== `${name}/epoch`);
+  return ranges.flatMap(({ kvs }) => kvs.map((kv) => kv.key)).filter((key) => key !== `${name}/epoch`);
 }
 
 /** How long the test pauses before each time that it sends all writes of a history again, in milliseconds. */

@@ -120,7 +120,7 @@ test('the put of a canceled `readLock` call has no effect when it arrives late (
   await changes.created();
   await (await mutex.lock()).release();
   const seen: (string | undefined)[] = [];
-  for await (const event of changes) if (seen.push(event.keyText().split('/').at(-2)) === 2) break;
+  for await (const event of changes) if (seen.push(event.key.split('/').at(-2)) === 2) break;
   expect(seen).toEqual(['write', 'write']);
 });
 

@@ -75,7 +75,7 @@ test('sessions of two namespaces can use one lease, and each deletes only its ow
   const registration = await new Service(inner, name).register(innerSession, 'id', { address: 'inner:1' });
   expect((await etcd.get(`${name}/in/${name}/id`))?.lease).toBe(session.leaseId);
   await registration.close();
-  const left = (await etcd.range(prefix(name))).kvs.map((kv) => kv.keyText());
+  const left = (await etcd.range(prefix(name))).kvs.map((kv) => kv.key);
   expect(left.filter((key) => !key.includes('etcdwire/guards/'))).toEqual([`${name}/id`]);
   await innerSession.orphan();
   expect(session.valid()).toBe(true);

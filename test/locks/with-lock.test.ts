@@ -144,7 +144,7 @@ describe('`tryWithLock`', () => {
       ran = true;
     });
     expect({ result, ran }).toEqual({ result: undefined, ran: false });
-    expect((await etcd.range(prefix(`${name}/`))).kvs.map((kv) => kv.keyText())).toEqual([held.key]);
+    expect((await etcd.range(prefix(`${name}/`))).kvs.map((kv) => kv.key)).toEqual([held.key]);
   });
 
   test('resolves with undefined inside an action that holds the lock', async () => {

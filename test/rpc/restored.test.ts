@@ -41,11 +41,11 @@ describe('the client of a cluster that is restored from an older copy', () => {
     const { header } = await client.put('k/lost', 'x');
     await cached.waitForRevision(header.revision);
     await etcd.restore();
-    await expect.poll(() => cached.range().map((kv) => kv.keyText())).toEqual(['k/kept']);
+    await expect.poll(() => cached.range().map((kv) => kv.key)).toEqual(['k/kept']);
     expect(cached.revision).toBeLessThan(header.revision);
     const added = await client.put('k/added', 'y');
     await cached.waitForRevision(added.header.revision);
-    expect(cached.range().map((kv) => kv.keyText())).toEqual(['k/added', 'k/kept']);
+    expect(cached.range().map((kv) => kv.key)).toEqual(['k/added', 'k/kept']);
   });
 
   test('reads the whole range after a restart when a mirror continues from a revision that the copy does not contain', async () => {
@@ -59,7 +59,7 @@ describe('the client of a cluster that is restored from an older copy', () => {
     const restarted = openClient({ endpoints: etcd.endpoints });
     const found: string[] = [];
     for await (const message of restarted.mirror(prefix('k/'), { fromRevision: header.revision })) {
-      found.push(message.type === 'keys' ? message.kvs.map((kv) => kv.keyText()).join() : message.type);
+      found.push(message.type === 'keys' ? message.kvs.map((kv) => kv.key).join() : message.type);
       if (message.type === 'synced') break;
     }
     expect(found).toEqual(['resync', 'k/kept', 'synced']);

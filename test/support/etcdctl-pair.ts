@@ -78,7 +78,7 @@ export class Side {
   async state(): Promise<unknown> {
     await using client = this.#client();
     const { kvs, header } = await client.range(prefix(''));
-    const keys = kvs.map((kv) => [kv.keyText(), kv.text(), kv.version, kv.modRevision, (kv.lease ?? 0n) === 0n].join());
+    const keys = kvs.map((kv) => [kv.key, kv.text(), kv.version, kv.modRevision, (kv.lease ?? 0n) === 0n].join());
     const { users } = await client.raw.auth.userList({});
     return { revision: String(header.revision), keys, users };
   }

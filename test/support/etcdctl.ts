@@ -72,7 +72,7 @@ export function seenEvents({ events }: WatchBatch): SeenEvent[] {
   return events.map((event) => ({
     revision: event.modRevision,
     type: event.type,
-    key: event.keyText(),
+    key: event.key,
     value: valueText(event),
   }));
 }

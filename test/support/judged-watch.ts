@@ -95,7 +95,7 @@ export class JudgedWatch {
       // with ClusterChanged, because it is ahead of the store.
       const allowed = this.#store.next(this.#next, this.#isWatched);
       const texts = allowed.map((change) => change.keys.map((key) => `${key} ${change.revision}`).join());
-      const delivered = events.map((event) => `${event.keyText()} ${event.modRevision}`).join();
+      const delivered = events.map((event) => `${event.key} ${event.modRevision}`).join();
       if (!texts.includes(delivered)) equal(delivered, texts.join(' or '));
     }
     if (revision >= this.#next) this.#next = revision + 1n;

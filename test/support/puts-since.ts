@@ -14,8 +14,8 @@ export async function putsSince(start: string): Promise<() => Promise<readonly s
     await etcd.put(marker, '');
     const keys: string[] = [];
     for await (const event of watch) {
-      if (event.keyText() === marker) break;
-      keys.push(event.keyText());
+      if (event.key === marker) break;
+      keys.push(event.key);
     }
     return keys;
   };

@@ -8,7 +8,7 @@ export async function contentOf(
   { revision = 0n, rename = (key) => key }: { revision?: bigint; rename?: (key: string) => string } = {},
 ): Promise<string[]> {
   const content: string[] = [];
-  for await (const { key, value } of etcd.scan(keys, { revision }))
+  for await (const { keyBytes: key, value } of etcd.scan(keys, { revision }))
     content.push(`${rename(Buffer.from(key).toString('latin1'))} = ${Buffer.from(value).toString('hex')}`);
   return content;
 }

@@ -25,7 +25,7 @@ export class Replica {
       case 'resync':
         return this.#kvs.clear();
       case 'keys':
-        for (const kv of message.kvs) this.#kvs.set(kv.keyText(), kv.text());
+        for (const kv of message.kvs) this.#kvs.set(kv.key, kv.text());
         return;
       case 'synced':
         this.syncedAt = message.revision;
@@ -33,8 +33,8 @@ export class Replica {
       case 'events':
         for (const event of message.events) {
           this.events.push(eventText(event));
-          if (event.type === 'put') this.#kvs.set(event.keyText(), event.kv.text());
-          else this.#kvs.delete(event.keyText());
+          if (event.type === 'put') this.#kvs.set(event.key, event.kv.text());
+          else this.#kvs.delete(event.key);
         }
         return this.#note(message.revision);
     }
@@ -55,7 +55,7 @@ export class Replica {
 
 /** Reads the keys and values at a revision from the server. */
 export async function stateAt(etcd: Keyspace, keys: Keys, revision: bigint): Promise<string[]> {
-  return (await etcd.range(keys, { revision })).kvs.map((kv) => `${kv.keyText()}=${kv.text()}`).sort();
+  return (await etcd.range(keys, { revision })).kvs.map((kv) => `${kv.key}=${kv.text()}`).sort();
 }
 
 /**
@@ -92,5 +92,5 @@ export async function writeSome(etcd: Client, start: string, who: string, rounds
 }
 
 function eventText(event: WatchEvent): string {
-  return `${event.modRevision} ${event.type} ${event.keyText()} ${valueText(event)}`;
+  return `${event.modRevision} ${event.type} ${event.key} ${valueText(event)}`;
 }

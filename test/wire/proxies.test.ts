@@ -91,7 +91,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through the proxy %s,', (nam
     const inOrder = [...(await openClient().range(prefix(`${key}/`))).kvs].sort((a, b) =>
       Number(a.modRevision - b.modRevision),
     );
-    expect(events.map((event) => event.keyText())).toEqual(inOrder.map((kv) => kv.keyText()));
+    expect(events.map((event) => event.key)).toEqual(inOrder.map((kv) => kv.key));
   });
 
   test('a watch catches up on several MB of events without splitting a revision', async () => {
@@ -144,7 +144,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through the proxy %s,', (nam
     behind.dropConnections();
     await putMany(openClient(), `${key}/more`, { count: 10, lanes: 1 });
     const rest = await take(watch, 15);
-    expect(rest.map((event) => event.keyText())).toEqual([
+    expect(rest.map((event) => event.key)).toEqual([
       ...Array.from({ length: 5 }, (_, index) => `${key}/${index + 5}`),
       ...Array.from({ length: 10 }, (_, index) => `${key}/more/${index}`),
     ]);
@@ -178,7 +178,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through the proxy %s,', (nam
     const key = unique();
     const keys = await fill(key, 5_000);
     const scanned: string[] = [];
-    for await (const kv of etcd.scan(prefix(`${key}/`))) scanned.push(kv.keyText());
+    for await (const kv of etcd.scan(prefix(`${key}/`))) scanned.push(kv.key);
     expect(scanned).toEqual([...keys].sort());
   });
 
@@ -308,7 +308,7 @@ describe('through the proxy nginx,', () => {
       await expect.poll(cuts).toBeGreaterThan(round);
       await putMany(openClient(), `${key}/${round}`, { count: 3, lanes: 1 });
       const events = await take(watch, 3);
-      expect(events.map((event) => event.keyText())).toEqual([0, 1, 2].map((index) => `${key}/${round}/${index}`));
+      expect(events.map((event) => event.key)).toEqual([0, 1, 2].map((index) => `${key}/${round}/${index}`));
     }
   });
 

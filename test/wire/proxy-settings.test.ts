@@ -170,7 +170,7 @@ describe.each(NAMES)('through the proxy %s,', (name) => {
     const events = watch[Symbol.asyncIterator]();
     for (;;) {
       const { value } = await events.next();
-      if (value?.kv.keyText() === 'a/2') break;
+      if (value?.kv.key === 'a/2') break;
     }
     await held.release();
     expect(await etcd.get(held.key)).toBeUndefined();
@@ -253,7 +253,7 @@ async function expectAll(direct: Client, prefixes: readonly string[], seen: read
       sort: { target: 'modRevision', order: 'asc' },
     });
     await expect.poll(() => events.length).toBeGreaterThanOrEqual(kvs.length);
-    expect(events).toEqual(kvs.map((kv) => kv.keyText()));
+    expect(events).toEqual(kvs.map((kv) => kv.key));
   }
 }
 
@@ -266,7 +266,7 @@ interface Collected {
 function collect(watch: Watch): Collected {
   const events: string[] = [];
   const taking = (async () => {
-    for await (const event of watch) events.push(event.keyText());
+    for await (const event of watch) events.push(event.key);
   })();
   taking.catch(() => {});
   onTestFinished(() => watch.close());

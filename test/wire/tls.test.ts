@@ -272,11 +272,11 @@ describe('a certificate that changes', () => {
     await steady.put(`${pre}last`, '');
     const seen: string[] = [];
     for await (const event of watch) {
-      seen.push(event.keyText());
-      if (event.keyText() === `${pre}last`) break;
+      seen.push(event.key);
+      if (event.key === `${pre}last`) break;
     }
     const { kvs } = await steady.range(prefix(pre), { sort: { target: 'modRevision', order: 'asc' } });
-    expect(seen).toEqual(kvs.map((kv) => kv.keyText()));
+    expect(seen).toEqual(kvs.map((kv) => kv.key));
     expect(seen).toHaveLength(8);
   });
 });

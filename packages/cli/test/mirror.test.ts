@@ -58,7 +58,7 @@ async function recorded(etcd: Client, keys: Keys): Promise<readonly WatchBatch[]
 /** Applies events to a map of keys and values in hexadecimal. `rename` changes each key. */
 function applyTo(kvs: Map<string, string>, events: readonly WatchEvent[], rename = (key: string): string => key): void {
   for (const event of events) {
-    const key = rename(Buffer.from(event.key).toString('latin1'));
+    const key = rename(Buffer.from(event.keyBytes).toString('latin1'));
     if (event.type === 'put') kvs.set(key, Buffer.from(event.kv.value).toString('hex'));
     else kvs.delete(key);
   }
@@ -85,7 +85,7 @@ async function checkHistory(
   const states = { reading: 0, applying: 0, complete: 0 };
   let applied = 0;
   for await (const { revision, events } of target.watch(prefix(''), { startRevision: 1n }).batches()) {
-    const moved = events.find((event) => event.keyText() === position);
+    const moved = events.find((event) => event.key === position);
     const changes = events.filter((event) => event !== moved);
     expect(moved?.type).toBe('put');
     applyTo(destination, changes);
@@ -204,7 +204,7 @@ describe('etcdwire mirror', () => {
       { state: 'reading', cause: expect.stringContaining('compacted') },
       { state: 'complete' },
     ]);
-    const keys = (await target.range(prefix('a/'), { keysOnly: true })).kvs.map((kv) => kv.keyText());
+    const keys = (await target.range(prefix('a/'), { keysOnly: true })).kvs.map((kv) => kv.key);
     expect(keys).toEqual(['a/3', 'a/~last']);
   });
 
@@ -305,7 +305,7 @@ describe('etcdwire mirror', () => {
     await running.lines(2);
     const { kvs } = await target.range(prefix('a/'));
     expect(kvs).toMatchObject([{ lease: 0n }]);
-    expect(kvs[0]?.keyText()).toBe('a/same');
+    expect(kvs[0]?.key).toBe('a/same');
   });
 
   it('keeps its position key when the destination consists of all keys, and ends when a key would get an empty name', async () => {
@@ -319,7 +319,7 @@ describe('etcdwire mirror', () => {
     await source.delete('a/1');
     const again = mirror('--no-dest-prefix', '--resync');
     await again.lines(2);
-    const keys = (await target.range(prefix(''), { keysOnly: true })).kvs.map((kv) => kv.keyText());
+    const keys = (await target.range(prefix(''), { keysOnly: true })).kvs.map((kv) => kv.key);
     expect(keys).toEqual(['2', 'etcdwire/mirror/']);
     await source.put('a/', 'a key without a name');
     expect(await again.done).toMatchObject({ code: 1, stderr: expect.stringContaining('equals the prefix') });

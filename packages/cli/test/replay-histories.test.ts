@@ -60,7 +60,7 @@ test.for([1, 2, 3])(
         );
         for (const watch of watches) await watch.created();
         const seen = watches.map(async (watch) => {
-          for await (const event of watch) if (event.keyText() === 'k-end') break;
+          for await (const event of watch) if (event.key === 'k-end') break;
         });
         await Promise.all(
           clients.map(async (client) => {
@@ -142,7 +142,7 @@ test('keys from before, writes of other clients and compactions are part of the 
       await direct.put('unseen', '1');
       await direct.delete('config/b');
       await client.put('config/last', '');
-      for await (const event of watch) if (event.keyText() === 'config/last') break;
+      for await (const event of watch) if (event.key === 'config/last') break;
       await direct.compact((await direct.put('unseen', '2')).header.revision);
       await expect(client.get('config/a', { revision: 3n })).rejects.toMatchObject({ reason: 'Compacted' });
       await expect(client.watch('config/a', { startRevision: 2n }).batches().next()).rejects.toMatchObject({

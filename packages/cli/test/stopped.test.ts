@@ -80,7 +80,7 @@ it('etcdwire lock does not run its command when SIGSTOP suspends etcdwire for lo
   const etcd = openClient();
   const { key } = JSON.parse(line);
   const waiting = async (): Promise<number> =>
-    (await etcd.range(prefix(`${name}/`))).kvs.filter((kv) => Buffer.from(kv.key).toString() !== key).length;
+    (await etcd.range(prefix(`${name}/`))).kvs.filter((kv) => kv.key !== key).length;
   await expect.poll(waiting).toBe(1);
   waiter.process.kill('SIGSTOP');
   await expect.poll(waiting).toBe(0);

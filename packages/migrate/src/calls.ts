@@ -145,8 +145,8 @@ function getAllText({ rewriter, client, links, isAwait, consumer }: Use): string
   }
   const mapped = VALUES[terminal ?? ''];
   let read: string | undefined;
-  if (mapped !== undefined) read = `({ kvs }) => Object.fromEntries(kvs.map((kv) => [kv.keyText(), ${mapped}]))`;
-  if (terminal === 'keys') read = '({ kvs }) => kvs.map((kv) => kv.keyText())';
+  if (mapped !== undefined) read = `({ kvs }) => Object.fromEntries(kvs.map((kv) => [kv.key, ${mapped}]))`;
+  if (terminal === 'keys') read = '({ kvs }) => kvs.map((kv) => kv.key)';
   if (terminal === 'count') read = '({ count }) => count';
   if (read === undefined) return undefined;
   if (terminal === 'keys') options.push('keysOnly: true');

@@ -13,7 +13,7 @@ const ADVICE: Readonly<Record<Exclude<Kind, 'client'>, string>> = {
   lease:
     'a Session of etcdwire/locks replaces the lease: `signal` aborts when it is lost, close() revokes it, orphan() lets it expire',
   watcher:
-    'use `for await (const event of watch)`: event.type is put or delete, event.kv has keyText() and text(); the loop throws the errors',
+    'use `for await (const event of watch)`: event.type is put or delete, event.kv has key and text(); the loop throws the errors',
   lock: 'a Mutex of etcdwire/locks replaces the lock: tryLock() returns undefined if it is taken, and held.release() frees it',
   election: "use new Election(session, 'election/NAME') of etcdwire/locks: campaign, observe, leader",
 };

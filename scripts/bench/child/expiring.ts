@@ -52,7 +52,7 @@ export async function measureExpiring(endpoint: string, { way, keys }: Expiring)
   const receiving = (async () => {
     for await (const event of events) {
       const nowMs = performance.now();
-      lateMs.push(nowMs - (bounds.get(event.keyText()) as number));
+      lateMs.push(nowMs - (bounds.get(event.key) as number));
       revokedMs.push(nowMs - (ends.get(event.prevKv?.lease ?? 0n) as number));
     }
   })();

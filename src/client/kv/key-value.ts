@@ -1,18 +1,51 @@
 import { checkFunction, EtcdError, Printable, textOf, validTextOf } from '../../base/index.js';
 import type * as mvccpb from '../../gen/mvccpb/kv.js';
 
+/** Returns the text of a key. @throws EtcdError with reason `NotText` if the key is not UTF-8. */
+export function keyOf(bytes: Uint8Array): string {
+  const text = validTextOf(bytes);
+  if (text !== undefined) return text;
+  const details = { code: 'FailedPrecondition', reason: 'NotText', outcome: 'not-sent' } as const;
+  throw new EtcdError('the key is not UTF-8, so it has no text; read keyBytes', details);
+}
+
+/** What belongs to one key. */
+export class Keyed extends Printable {
+  /** The key. */
+  readonly keyBytes: Uint8Array;
+
+  /** @internal */
+  constructor(keyBytes: Uint8Array) {
+    super();
+    this.keyBytes = keyBytes;
+  }
+
+  /** The key as text. @throws EtcdError with reason `NotText` if the key is not UTF-8: read `keyBytes` then. */
+  get key(): string {
+    return keyOf(this.keyBytes);
+  }
+
+  /** @internal */
+  override shown(): object {
+    const { keyBytes: key, ...others } = this;
+    return { key, ...others };
+  }
+}
+
 /**
  * A key and its value at one revision of the store.
  *
  * @example
  * const kv = await etcd.get('config/size');
- * if (kv !== undefined) console.log(kv.keyText(), kv.text(), kv.modRevision);
+ * if (kv !== undefined) console.log(kv.key, kv.text(), kv.modRevision);
  */
-export class KeyValue extends Printable {
+export class KeyValue extends Keyed {
   /** @internal The class name that `console.log` shows. It is set here, because a bundler may rename the class. */
   static override readonly name = 'KeyValue';
-  readonly key: Uint8Array;
-  /** The value. Empty if the key was read with `keysOnly`. */
+  /**
+   * The value as bytes. `text()` and `json()` decode it. `toString()` of these bytes returns numbers, such as `49,50`.
+   * Empty if the key was read with `keysOnly`.
+   */
   readonly value: Uint8Array;
   /** Revision at which the key was created. A key that is put after a deletion is created again. */
   readonly createRevision: bigint;
@@ -25,18 +58,12 @@ export class KeyValue extends Printable {
 
   /** @internal */
   constructor(kv: mvccpb.KeyValue) {
-    super();
-    this.key = kv.key;
+    super(kv.key);
     this.value = kv.value;
     this.createRevision = kv.createRevision;
     this.modRevision = kv.modRevision;
     this.version = kv.version;
     this.lease = kv.lease;
-  }
-
-  /** Decodes the key as UTF-8. Malformed bytes become U+FFFD. */
-  keyText(): string {
-    return textOf(this.key);
   }
 
   /** Decodes the value as UTF-8. Malformed bytes become U+FFFD. */
@@ -73,8 +100,20 @@ export class KeyValue extends Printable {
 
   /** Returns `key = value`, for messages that people read. Malformed UTF-8 becomes U+FFFD. */
   override toString(): string {
-    return `${this.keyText()} = ${this.text()}`;
+    return `${textOf(this.keyBytes)} = ${this.text()}`;
   }
+}
+
+/** Returns the key as the message of etcd's requests and responses. */
+export function wireOf({
+  keyBytes: key,
+  value,
+  createRevision,
+  modRevision,
+  version,
+  lease,
+}: KeyValue): mvccpb.KeyValue {
+  return { key, value, createRevision, modRevision, version, lease };
 }
 
 /**

@@ -80,7 +80,7 @@ export class Scanner {
       if (chunks === undefined) continue;
       try {
         for await (const kvs of chunks) {
-          rest = rangeAfter((kvs.at(-1) as KeyValue).key, end);
+          rest = rangeAfter((kvs.at(-1) as KeyValue).keyBytes, end);
           yield { revision, kvs };
         }
         return;

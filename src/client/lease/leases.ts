@@ -13,12 +13,14 @@ import {
   CALL_OPTIONS,
   type CallOptions,
   checkCallOptions,
+  Result,
   type Rpc,
   readStream,
   type WithHeader,
   withHeader,
   withObserver,
 } from '../../rpc/index.js';
+import { keyOf } from '../kv/key-value.js';
 import { type KeepAlive as LeaseKeepAlive, leaseLost } from './keep-alive.js';
 import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { Moment } from './moment.js';
@@ -56,8 +58,13 @@ const TIME_TO_LIVE_OPTIONS = { keys: checkBoolean, ...CALL_OPTIONS } as const;
 /** The time that a lease has left. `grantedTtl` and `remainingTtl` are undefined if the lease does not exist. */
 export type TimeToLive = {
   readonly id: bigint;
+  /**
+   * The keys that are attached to the lease, as text. Empty unless the option `keys` was true. Reading this property
+   * throws an EtcdError with reason `NotText` if a key is not UTF-8: read `keyBytes` then.
+   */
+  readonly keys: readonly string[];
   /** The keys that are attached to the lease. Empty unless the option `keys` was true. */
-  readonly keys: readonly Uint8Array[];
+  readonly keyBytes: readonly Uint8Array[];
 } & (
   | {
       /** The granted TTL, in seconds. */
@@ -70,6 +77,19 @@ export type TimeToLive = {
     }
   | { readonly grantedTtl: undefined; readonly remainingTtl: undefined }
 );
+
+class TimeLeft extends Result {
+  declare readonly keyBytes: readonly Uint8Array[];
+
+  get keys(): readonly string[] {
+    return this.keyBytes.map(keyOf);
+  }
+
+  override shown(): object {
+    const { keyBytes: keys, ...others } = this;
+    return { ...others, keys };
+  }
+}
 
 /**
  * The method for a grant whose ID the server chooses. It is repeatable, because a second copy of the request grants
@@ -204,11 +224,11 @@ export class LeaseClient {
     checkOptions(options, TIME_TO_LIVE_OPTIONS, 'lease.timeToLive');
     const id = leaseIdOf(lease, 'lease');
     const response = await this.#rpc.call(leaseMethods.leaseTimeToLive, { id, keys: options.keys }, options);
-    const { header, keys } = response;
+    const { header, keys: keyBytes } = response;
     const [grantedTtl, remainingTtl] = [Number(response.grantedTtl), Math.max(0, Number(response.ttl))];
     // For a lease that does not exist, the server answers with a TTL of -1 and a granted TTL of 0.
-    if (grantedTtl <= 0) return withHeader(header, { id, grantedTtl: undefined, remainingTtl: undefined, keys });
-    return withHeader(header, { id, grantedTtl, remainingTtl, keys });
+    const times = grantedTtl <= 0 ? { grantedTtl: undefined, remainingTtl: undefined } : { grantedTtl, remainingTtl };
+    return new TimeLeft(header, { id, ...times, keyBytes }) as TimeLeft & TimeToLive;
   }
 
   /**

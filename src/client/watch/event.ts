@@ -1,11 +1,10 @@
-import { Printable, textOf } from '../../base/index.js';
+import { Printable } from '../../base/index.js';
 import { EventType, type Event as WireEvent, type KeyValue as WireKeyValue } from '../../gen/mvccpb/kv.js';
-import { KeyValue } from '../kv/key-value.js';
+import { Keyed, KeyValue } from '../kv/key-value.js';
 import { withoutPrefix } from '../kv/keys.js';
 
 /** The fields that a put and a deletion have in common. */
-abstract class KeyEvent extends Printable {
-  readonly key: Uint8Array;
+abstract class KeyEvent extends Keyed {
   /** The revision of the event. */
   readonly modRevision: bigint;
   /**
@@ -16,15 +15,9 @@ abstract class KeyEvent extends Printable {
 
   /** @internal */
   constructor(kv: WireKeyValue, prevKv: WireKeyValue | undefined) {
-    super();
-    this.key = kv.key;
+    super(kv.key);
     this.modRevision = kv.modRevision;
     this.prevKv = prevKv && new KeyValue(prevKv);
-  }
-
-  /** The key as UTF-8 text. */
-  keyText(): string {
-    return textOf(this.key);
   }
 }
 
@@ -32,7 +25,7 @@ abstract class KeyEvent extends Printable {
  * A key was put.
  *
  * @example
- * const apply = (event: PutEvent): void => console.log(`${event.keyText()} = ${event.kv.text()}`);
+ * const apply = (event: PutEvent): void => console.log(`${event.key} = ${event.kv.text()}`);
  * for await (const event of etcd.watch(prefix('config/'))) if (event.type === 'put') apply(event);
  */
 export class PutEvent extends KeyEvent {
@@ -53,7 +46,7 @@ export class PutEvent extends KeyEvent {
  * A key was deleted, by a request or at the end of its lease.
  *
  * @example
- * const log = (event: DeleteEvent): void => console.log(`${event.keyText()} deleted at ${event.modRevision}`);
+ * const log = (event: DeleteEvent): void => console.log(`${event.key} deleted at ${event.modRevision}`);
  * for await (const event of etcd.watch(prefix('config/'))) if (event.type === 'delete') log(event);
  */
 export class DeleteEvent extends KeyEvent {
@@ -71,8 +64,8 @@ export class DeleteEvent extends KeyEvent {
  * await etcd.put('jobs/1', 'todo');
  * await etcd.delete('jobs/1');
  * for await (const event of watch) {
- *   if (event.type === 'put') console.log(event.keyText(), event.kv.text()); // jobs/1 todo
- *   else console.log(event.keyText(), 'was deleted'); // jobs/1 was deleted
+ *   if (event.type === 'put') console.log(event.key, event.kv.text()); // jobs/1 todo
+ *   else console.log(event.key, 'was deleted'); // jobs/1 was deleted
  *   if (event.type === 'delete') break;
  * }
  */
@@ -115,9 +108,9 @@ const EVENT_OVERHEAD_BYTES = 256;
 export function weightOf({ events }: WatchBatch): number {
   let weight = 0;
   for (const event of events) {
-    weight += EVENT_OVERHEAD_BYTES + event.key.length;
+    weight += EVENT_OVERHEAD_BYTES + event.keyBytes.length;
     if (event.type === 'put') weight += event.kv.value.length;
-    if (event.prevKv !== undefined) weight += event.prevKv.key.length + event.prevKv.value.length;
+    if (event.prevKv !== undefined) weight += event.prevKv.keyBytes.length + event.prevKv.value.length;
   }
   return weight;
 }

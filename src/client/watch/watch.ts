@@ -99,7 +99,7 @@ export class Watches implements WatchScope {
  * await watch.created();
  * await etcd.put('jobs/1', 'todo');
  * for await (const event of watch) {
- *   if (event.type === 'put') console.log(event.keyText(), event.kv.text()); // jobs/1 todo
+ *   if (event.type === 'put') console.log(event.key, event.kv.text()); // jobs/1 todo
  *   break; // Closes the watch.
  * }
  */

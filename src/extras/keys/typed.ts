@@ -7,8 +7,9 @@ import {
   checkFunction,
   checkText,
   EtcdError,
-  textOf,
+  Printable,
   toBytes,
+  validTextOf,
 } from '../../base/index.js';
 import {
   type CoreKeyspace,
@@ -19,6 +20,7 @@ import {
   type GetOptions,
   type KeyRange,
   type KeyValue,
+  keyOf,
   op,
   type PutOp,
   type PutOptions,
@@ -73,6 +75,30 @@ export function json<T>(parse: (value: unknown) => T): ValueCodec<T> {
   };
 }
 
+/** What belongs to one key, by the name of the key. */
+class Named extends Printable {
+  readonly #keyBytes: Uint8Array;
+  readonly #prefixLength: number;
+
+  /** `prefixLength` is the number of UTF-16 code units of the prefix. */
+  constructor(keyBytes: Uint8Array, prefixLength: number) {
+    super();
+    this.#keyBytes = keyBytes;
+    this.#prefixLength = prefixLength;
+  }
+
+  /** The key without the prefix. @throws EtcdError with reason `NotText` if the key is not UTF-8. */
+  get name(): string {
+    return keyOf(this.#keyBytes).slice(this.#prefixLength);
+  }
+
+  /** @internal */
+  override shown(): object {
+    const name = validTextOf(this.#keyBytes)?.slice(this.#prefixLength) ?? this.#keyBytes;
+    return Object.assign({ name } as object, this);
+  }
+}
+
 /**
  * A key with its decoded value. The codec decodes the value when the program first reads `value` or `error`.
  *
@@ -83,19 +109,17 @@ export function json<T>(parse: (value: unknown) => T): ValueCodec<T> {
  *   else console.log(user.name, user.error.cause);
  * }
  */
-export class TypedKeyValue<T> {
+export class TypedKeyValue<T> extends Named {
   /** @internal The class name that `console.log` shows. It is set here, because a bundler may rename the class. */
-  static readonly name = 'TypedKeyValue';
-  /** The key without the prefix. */
-  readonly name: string;
+  static override readonly name = 'TypedKeyValue';
   /** The key with the value in its encoded form. */
   readonly kv: KeyValue;
   readonly #codec: ValueCodec<T>;
   #decoded: { readonly value: T } | { readonly error: EtcdError } | undefined;
 
   /** @internal */
-  constructor(name: string, kv: KeyValue, codec: ValueCodec<T>) {
-    this.name = name;
+  constructor(prefixLength: number, kv: KeyValue, codec: ValueCodec<T>) {
+    super(kv.keyBytes, prefixLength);
     this.kv = kv;
     this.#codec = codec;
   }
@@ -284,8 +308,8 @@ export class TypedKeys<T> {
   decode(kv: KeyValue | undefined): TypedKeyValue<T> | undefined;
   decode(kv: KeyValue | undefined): TypedKeyValue<T> | undefined {
     if (kv === undefined) return undefined;
-    checkCan(kv, 'keyText', 'kv', 'a KeyValue');
-    return new TypedKeyValue(this.#nameOf(kv.key), kv, this.#codec);
+    checkCan(kv, 'json', 'kv', 'a KeyValue');
+    return new TypedKeyValue(this.#prefix.length, kv, this.#codec);
   }
 
   /**
@@ -307,14 +331,14 @@ export class TypedKeys<T> {
   }
 
   #change(
-    { type, key }: Pick<RangeChange, 'type' | 'key'>,
+    { type, keyBytes }: Pick<RangeChange, 'type' | 'keyBytes'>,
     kv: KeyValue | undefined,
     old: KeyValue | undefined,
   ): TypedChange<T> {
-    return { type, name: this.#nameOf(key), kv: this.decode(kv), old: this.decode(old) };
-  }
-
-  #nameOf(key: Uint8Array): string {
-    return textOf(key).slice(this.#prefix.length);
+    return Object.assign(new Named(keyBytes, this.#prefix.length), {
+      type,
+      kv: this.decode(kv),
+      old: this.decode(old),
+    });
   }
 }

@@ -236,7 +236,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
    * const changes = config.changes();
    * await etcd.put('config/color', 'red');
    * for await (const { type, kv, old } of changes) {
-   *   console.log(type, kv?.keyText(), old?.text(), kv?.text());
+   *   console.log(type, kv?.key, old?.text(), kv?.text());
    *   break;
    * }
    */
@@ -244,7 +244,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     this.#checkOpen();
     checkOptions(options, CHANGES_OPTIONS, 'changes');
     const consumer = new Changes(this.#consumers, options.signal);
-    if (options.initial) for (const kv of this.#fold.all()) consumer.note(kv.key, undefined, kv);
+    if (options.initial) for (const kv of this.#fold.all()) consumer.note(kv.keyBytes, undefined, kv);
     return consumer;
   }
 

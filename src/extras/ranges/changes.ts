@@ -6,15 +6,16 @@ import {
   type EtcdError,
   idOf,
   onAbort,
-  printable,
   type SignalOption,
 } from '../../base/index.js';
-import type { KeyValue } from '../../client/index.js';
+import { Keyed, type KeyValue } from '../../client/index.js';
 
 /** A difference of one key between two states of a cached range. `old` is undefined if the key did not exist. */
-export type RangeChange =
-  | { readonly type: 'put'; readonly key: Uint8Array; readonly kv: KeyValue; readonly old: KeyValue | undefined }
-  | { readonly type: 'delete'; readonly key: Uint8Array; readonly kv: undefined; readonly old: KeyValue };
+export type RangeChange = Pick<KeyValue, 'key' | 'keyBytes'> &
+  (
+    | { readonly type: 'put'; readonly kv: KeyValue; readonly old: KeyValue | undefined }
+    | { readonly type: 'delete'; readonly kv: undefined; readonly old: KeyValue }
+  );
 
 /** Options of `CachedRange.changes`. */
 export interface ChangesOptions {
@@ -107,9 +108,9 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
 }
 
 function changeOf({ old, kv }: Pending): RangeChange {
-  if (kv !== undefined) return printable({ type: 'put', key: kv.key, kv, old });
+  if (kv !== undefined) return Object.assign(new Keyed(kv.keyBytes), { type: 'put', kv, old } as const);
   const last = old as KeyValue;
-  return printable({ type: 'delete', key: last.key, kv, old: last });
+  return Object.assign(new Keyed(last.keyBytes), { type: 'delete', kv, old: last } as const);
 }
 
 /**

@@ -93,11 +93,11 @@ const MIRROR_OPTIONS = {
  * const config = new Map<string, string>();
  * for await (const message of etcd.mirror(prefix('config/'))) {
  *   if (message.type === 'resync') config.clear();
- *   if (message.type === 'keys') for (const kv of message.kvs) config.set(kv.keyText(), kv.text());
+ *   if (message.type === 'keys') for (const kv of message.kvs) config.set(kv.key, kv.text());
  *   if (message.type !== 'events') continue;
  *   for (const event of message.events) {
- *     if (event.type === 'put') config.set(event.keyText(), event.kv.text());
- *     else config.delete(event.keyText());
+ *     if (event.type === 'put') config.set(event.key, event.kv.text());
+ *     else config.delete(event.key);
  *   }
  *   console.log(`${config.size} keys at revision ${message.revision}`);
  * }

@@ -1,5 +1,5 @@
 import { compareBytes, concatBytes, EtcdError, NO_BYTES, textOf, toBytes } from '../../base/index.js';
-import { KeyValue, type WireRange } from '../../client/index.js';
+import { KeyValue, type WireRange, wireOf } from '../../client/index.js';
 import { RangeRequest, RangeResponse } from '../../gen/etcdserverpb/rpc.js';
 import { createSha256 } from '../../host/node.js';
 import { type Codec, decode, encode, type Init, tableCodec } from '../../wire/index.js';
@@ -43,7 +43,7 @@ export function encodeCopy({ namespace, range, clusterId, revision, savedAtMs, k
   const message: Init<Message> = {
     namespace,
     request: { key: range.key, rangeEnd: range.rangeEnd },
-    response: { header: { clusterId, revision }, kvs, count: BigInt(kvs.length) },
+    response: { header: { clusterId, revision }, kvs: kvs.map(wireOf), count: BigInt(kvs.length) },
     savedAtMs: BigInt(Math.round(savedAtMs)),
   };
   const body = encode(Message, message);

@@ -31,7 +31,7 @@ export class RangeFold {
    * the mirror has read the whole range, the keys that no longer exist and then all keys, also the unchanged ones.
    */
   take(message: MirrorMessage, note?: NoteChange): boolean {
-    if (message.type === 'keys') for (const kv of message.kvs) this.#next.put(kv.key, kv);
+    if (message.type === 'keys') for (const kv of message.kvs) this.#next.put(kv.keyBytes, kv);
     if (message.type === 'resync') this.restart();
     if (message.type === 'keys' || message.type === 'resync') return false;
     // The caller may have found that all events up to a later revision together change nothing.
@@ -43,10 +43,10 @@ export class RangeFold {
     if (message.type === 'events') {
       for (const event of message.events) {
         const kv = event.type === 'put' ? event.kv : undefined;
-        const old = note && kvs.get(event.key);
-        if (kv !== undefined) kvs.put(event.key, kv);
-        else kvs.delete(event.key);
-        note?.(event.key, old, kv);
+        const old = note && kvs.get(event.keyBytes);
+        if (kv !== undefined) kvs.put(event.keyBytes, kv);
+        else kvs.delete(event.keyBytes);
+        note?.(event.keyBytes, old, kv);
       }
       return true;
     }
@@ -55,13 +55,13 @@ export class RangeFold {
     this.isSyncing = false;
     if (note === undefined) return true;
     for (const old of kvs.slice(NO_BYTES, undefined))
-      if (this.kvs.get(old.key) === undefined) note(old.key, old, undefined);
-    for (const kv of this.all()) note(kv.key, kvs.get(kv.key), kv);
+      if (this.kvs.get(old.keyBytes) === undefined) note(old.keyBytes, old, undefined);
+    for (const kv of this.all()) note(kv.keyBytes, kvs.get(kv.keyBytes), kv);
     return true;
   }
 }
 
 /** Returns an empty list that is sorted as etcd sorts keys, in byte order. */
 function sortedKeyValues(): SortedList<KeyValue, Uint8Array> {
-  return new SortedList((kv, key) => compareBytes(kv.key, key));
+  return new SortedList((kv, key) => compareBytes(kv.keyBytes, key));
 }

@@ -42,7 +42,7 @@ export class Barrier {
   async release(options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'Barrier.release');
     // A plain deletion that arrives late could delete a key that was put after the release.
-    return swapKey(this.#client, this.name, (held) => held && [op.delete(held.key)], options);
+    return swapKey(this.#client, this.name, (held) => held && [op.delete(held.keyBytes)], options);
   }
 
   /**

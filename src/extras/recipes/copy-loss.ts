@@ -24,7 +24,7 @@ export async function lossOf(
 }
 
 function isSameKey(a: KeyValue | undefined, b: KeyValue): boolean {
-  return a !== undefined && compareBytes(a.key, b.key) === 0 && isSameState(a, b);
+  return a !== undefined && compareBytes(a.keyBytes, b.keyBytes) === 0 && isSameState(a, b);
 }
 
 function restored(revision: bigint): EtcdError {

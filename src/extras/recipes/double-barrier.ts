@@ -1,4 +1,4 @@
-import { checkCount, EtcdError, invalidInput } from '../../base/index.js';
+import { checkCount, EtcdError, invalidInput, NO_BYTES, textOf } from '../../base/index.js';
 import {
   type Compare,
   compare,
@@ -123,8 +123,8 @@ export class DoubleBarrier {
       for (;;) {
         const last = await this.#lastOf(round, waiting);
         if (last === undefined) break;
-        await watchUntil(client, { keys: last.key, event: 'delete' }, waiting, async (callOptions) => {
-          const kv = await client.get(last.key, callOptions);
+        await watchUntil(client, { keys: last.keyBytes, event: 'delete' }, waiting, async (callOptions) => {
+          const kv = await client.get(last.keyBytes, callOptions);
           return kv?.createRevision === last.createRevision ? undefined : true;
         });
       }
@@ -154,7 +154,7 @@ export class DoubleBarrier {
           if (seen.own?.createRevision !== createRevision) throw keyGone();
           if (seen.ready !== undefined) return seen.ready.createRevision;
           // The participant that entered as number `count`, the last one, begins the round.
-          if (seen.waiters[this.count - 1]?.keyText() !== key) return undefined;
+          if (textOf(seen.waiters[this.count - 1]?.keyBytes ?? NO_BYTES) !== key) return undefined;
           // Has no effect if the round has already begun, a participant has withdrawn since the participants were counted,
           // or this participant's key is gone.
           const isInside = compare.createRevision(key, '==', createRevision);
@@ -197,7 +197,7 @@ export class DoubleBarrier {
   }
 
   #isCounted(waiters: readonly KeyValue[], key: string): boolean {
-    return waiters.slice(0, this.count).some((kv) => kv.keyText() === key);
+    return waiters.slice(0, this.count).some(({ keyBytes }) => textOf(keyBytes) === key);
   }
 
   /**

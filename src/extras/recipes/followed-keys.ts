@@ -52,7 +52,7 @@ export class FollowedKeys {
 
   /** Reports each key of the range as changed. */
   reportAll(): void {
-    for (const { key } of this.#fold.all()) this.#listener.changed(key);
+    for (const { keyBytes: key } of this.#fold.all()) this.#listener.changed(key);
   }
 
   /**

@@ -42,11 +42,5 @@ export {
 export { type Slot, Slots } from './slots.js';
 export { type Isolation, type StmOptions, type StmTransaction, stm } from './stm.js';
 export type { When } from './ticks.js';
-export {
-  type DeadJob,
-  type EnqueueOptions,
-  type WorkOptions,
-  WorkQueue,
-  type WorkQueueCounts,
-  type WorkQueueOptions,
-} from './work-queue.js';
+export { WorkQueue } from './work-queue.js';
+export type { DeadJob, EnqueueOptions, WorkOptions, WorkQueueCounts, WorkQueueOptions } from './work-queue-options.js';

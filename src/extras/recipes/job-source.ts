@@ -240,13 +240,13 @@ export class JobSource {
    * if it arrives later. If the claim has taken effect, returns the job to the queue. The try does not count.
    */
   async #undoClaim(session: Session, kv: KeyValue, keys: JobKeys, nonce: string): Promise<void> {
-    const isUnclaimed = [compare.modRevision(kv.key, '==', kv.modRevision)];
+    const isUnclaimed = [compare.modRevision(kv.keyBytes, '==', kv.modRevision)];
     const result = await untilDone(session, (call) =>
-      this.#client.txn({ if: isUnclaimed, then: [op.put(kv.key, kv.value)], else: [op.get(keys.running)] }, call),
+      this.#client.txn({ if: isUnclaimed, then: [op.put(kv.keyBytes, kv.value)], else: [op.get(keys.running)] }, call),
     );
     const running = result.succeeded ? undefined : result.responses[0];
     if (running?.text() !== nonce) return;
-    const txn = endOfClaim(keys, running.createRevision, [op.put(kv.key, kv.value)]);
+    const txn = endOfClaim(keys, running.createRevision, [op.put(kv.keyBytes, kv.value)]);
     await untilDone(session, (call) => this.#client.txn(txn, call));
   }
 
@@ -258,9 +258,9 @@ export class JobSource {
     /** Distinguishes this call from other calls of the same session. */
     const nonce = randomId().toString(16);
     const claim = {
-      if: [compare.modRevision(kv.key, '==', kv.modRevision), compare.exists(keys.job)],
+      if: [compare.modRevision(kv.keyBytes, '==', kv.modRevision), compare.exists(keys.job)],
       then: [
-        op.delete(kv.key),
+        op.delete(kv.keyBytes),
         op.put(keys.claimed, stateText(next)),
         op.put(keys.running, nonce, { lease: session }),
         op.get(keys.job),
@@ -310,7 +310,7 @@ export class JobSource {
  * @throws EtcdError with which the watch ends.
  */
 async function follow(watch: Watch, isNews: (keys: readonly string[]) => boolean, arrived: () => void): Promise<never> {
-  for await (const { events } of watch.batches()) if (isNews(events.map((event) => event.keyText()))) arrived();
+  for await (const { events } of watch.batches()) if (isNews(events.map(({ keyBytes }) => textOf(keyBytes)))) arrived();
   // A watch ends without an error only when its client or namespace is closed.
   throw clientClosed('rejected');
 }
@@ -327,13 +327,13 @@ function digits(number: number, length: number): string {
 
 /** Returns the ID, which is the last part of each key of a job. */
 export function jobIdOf(kv: KeyValue): string {
-  const key = textOf(kv.key);
+  const key = textOf(kv.keyBytes);
   return key.slice(key.lastIndexOf('/') + 1);
 }
 
 /** Returns the time at which a delayed job is due, in milliseconds since 1970. 0 if the key of the job has no time. */
 function dueOf(kv: KeyValue): number {
-  const dueMs = Number(kv.keyText().split('/').at(-2));
+  const dueMs = Number(textOf(kv.keyBytes).split('/').at(-2));
   return Number.isFinite(dueMs) ? dueMs : 0;
 }
 
@@ -361,8 +361,8 @@ export async function moveState(
   options: CallOptions | undefined,
   unless?: string,
 ): Promise<boolean> {
-  const isUnchanged = [compare.modRevision(kv.key, '==', kv.modRevision)];
+  const isUnchanged = [compare.modRevision(kv.keyBytes, '==', kv.modRevision)];
   if (unless !== undefined) isUnchanged.push(compare.missing(unless));
-  const { succeeded } = await client.txn({ if: isUnchanged, then: [op.delete(kv.key), ...ops] }, options);
+  const { succeeded } = await client.txn({ if: isUnchanged, then: [op.delete(kv.keyBytes), ...ops] }, options);
   return succeeded;
 }

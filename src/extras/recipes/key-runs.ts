@@ -1,4 +1,4 @@
-import { after, checkDelay, idOf, monotonicMs, textOf, UniqueQueue } from '../../base/index.js';
+import { after, checkDelay, idOf, monotonicMs, printable, textOf, UniqueQueue } from '../../base/index.js';
 
 /** A key that is queued, running, or waiting for its next run. */
 interface Entry {
@@ -14,8 +14,9 @@ interface Entry {
 
 /** A report about one run of the handler of `reconcile`. */
 export interface RunReport {
-  /** The key as text. */
+  /** The key as text, for messages: malformed UTF-8 becomes U+FFFD. */
   readonly key: string;
+  readonly keyBytes: Uint8Array;
   /** See `KeyRun.attempt`. */
   readonly attempt: number;
   /** How long the run has taken, in milliseconds. */
@@ -114,6 +115,6 @@ export class KeyRuns {
     else if (delayMs === undefined) this.#entries.delete(idOf(key));
     else entry.stopTimer = after(delayMs, () => this.#enqueue(entry));
     const durationMs = monotonicMs() - startedAt;
-    await onRun?.({ key: textOf(key), attempt, durationMs, error, queued: this.#queue.size });
+    await onRun?.(printable({ key: textOf(key), keyBytes: key, attempt, durationMs, error, queued: this.#queue.size }));
   }
 }

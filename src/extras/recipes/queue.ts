@@ -11,6 +11,7 @@ import {
   pause,
   randomId,
   show,
+  textOf,
 } from '../../base/index.js';
 import {
   type CoreKeyspace,
@@ -181,7 +182,7 @@ function itemsOf(name: string): Keys {
 }
 
 function numberAfter(last: KeyValue | undefined): bigint {
-  const digits = /\/(\d+)$/.exec(last?.keyText() ?? '')?.[1];
+  const digits = /\/(\d+)$/.exec(last === undefined ? '' : textOf(last.keyBytes))?.[1];
   return digits === undefined ? 0n : BigInt(digits) + 1n;
 }
 
@@ -245,14 +246,14 @@ function waitForItem(
  */
 async function claim(session: Session, consumer: Held, item: KeyValue, onUnknown: () => void): Promise<boolean> {
   const taking = {
-    if: [compare.modRevision(item.key, '==', item.modRevision)],
-    then: [op.delete(item.key), op.put(consumer.key, item.key, { lease: session.leaseId })],
+    if: [compare.modRevision(item.keyBytes, '==', item.modRevision)],
+    then: [op.delete(item.keyBytes), op.put(consumer.key, item.keyBytes, { lease: session.leaseId })],
     else: [op.get(consumer.key)],
   } as const;
   const result = await untilAnswered(session, (options) => consumer.txn(taking, options), onUnknown);
   if (result.succeeded) return true;
   const recorded = result.responses[0];
-  return recorded !== undefined && compareBytes(recorded.value, item.key) === 0;
+  return recorded !== undefined && compareBytes(recorded.value, item.keyBytes) === 0;
 }
 
 export function checkPriority(priority: number, argument: string): void {

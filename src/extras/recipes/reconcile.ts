@@ -14,12 +14,13 @@ import {
   invalidInput,
   pause,
   type SignalOption,
-  textOf,
   toBytes,
+  validTextOf,
 } from '../../base/index.js';
 import {
   type CoreKeyspace,
   contains,
+  Keyed,
   type Keys,
   type KeyValue,
   keyspaceClientOf,
@@ -45,9 +46,7 @@ import { KeyRuns, type RunReport } from './key-runs.js';
 const RETRY_BASE_MS = 5;
 
 /** The argument of the handler of `reconcile`. */
-export interface KeyRun {
-  /** The key as text. Bytes that are not valid UTF-8 become U+FFFD; `kv.key` contains the bytes. */
-  readonly key: string;
+export interface KeyRun extends Pick<KeyValue, 'key' | 'keyBytes'> {
   /** The state of the key when the run started. Undefined if the key did not exist. */
   readonly kv: KeyValue | undefined;
   /** 1, plus the number of failed runs of the key since its last successful run, in the same term of `lead`. */
@@ -81,7 +80,10 @@ export type KeyHandler<Run extends KeyRun> = (
 export interface OwnedKeys {
   /** The range to watch. */
   readonly keys: Keys;
-  /** Returns the key for which the handler of `reconcile` runs when `key` changes, or undefined if no handler runs. */
+  /**
+   * Returns the key for which the handler of `reconcile` runs when `key` changes, or undefined if no handler runs. Not
+   * called for a key that is not UTF-8, which has no owner.
+   */
   readonly ownerOf: (key: string) => string | undefined;
 }
 
@@ -163,16 +165,12 @@ const OWNED_FIELDS = checkedLaterAll('keys', 'ownerOf');
  * @example
  * process.once('SIGTERM', () => stop.abort());
  * await etcd.put('sites/blog', 'Hello');
- * await reconcile(etcd, prefix('sites/'), async ({ key, kv, held }) => {
+ * const options = { lead: { name: 'leaders/sites', value: 'host-1' }, signal: stop.signal };
+ * await reconcile(etcd, prefix('sites/'), options, async ({ key, kv, held }) => {
  *   const write = kv === undefined ? op.delete(`pages/${key}`) : op.put(`pages/${key}`, `<h1>${kv.text()}</h1>`);
  *   await held.txn({ then: [write] }, { retryWrites: true });
- * }, {
- *   lead: { name: 'leaders/sites', value: 'host-1' },
- *   onRun: ({ key, error, queued }) => {
- *     console.log(key, error, queued); // sites/blog undefined 0
- *     stop.abort();
- *   },
- *   signal: stop.signal,
+ *   console.log(key, kv?.text()); // sites/blog Hello
+ *   stop.abort();
  * });
  */
 export function reconcile(
@@ -250,7 +248,7 @@ async function control(
     run: async (key, attempt) => {
       const kv = await stateOf(key);
       signal.throwIfAborted();
-      const run = { key: textOf(key), kv, attempt, signal, held: held as Leadership };
+      const run = Object.assign(new Keyed(key), { kv, attempt, signal, held: held as Leadership });
       const { againMs }: Partial<Again> = Object(await handler(run));
       return againMs === undefined ? undefined : checkDelay(againMs, 'againMs');
     },
@@ -279,7 +277,8 @@ async function control(
   const main = new FollowedKeys(keys, { changed: queue, synced: queueAll });
   const follower = ({ keys: ownedRange, ownerOf }: OwnedKeys): FollowedKeys => {
     const changed = (key: Uint8Array): void => {
-      const owner = ownerOf(textOf(key));
+      const text = validTextOf(key);
+      const owner = text === undefined ? undefined : ownerOf(text);
       if (owner !== undefined) queue(checkOwner(owner, keys));
     };
     return new FollowedKeys(ownedRange, { changed, synced: queueAll });

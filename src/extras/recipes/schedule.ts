@@ -203,10 +203,10 @@ function lost(why: string, lostBy: EtcdError | undefined, outcome: 'rejected' | 
  * @example
  * const stop = new AbortController();
  * process.once('SIGTERM', () => stop.abort());
- * await schedule(etcd, 'cleanup', 100, async ({ time, signal }) => {
+ * await schedule(etcd, 'cleanup', 100, { signal: stop.signal }, async ({ time, signal }) => {
  *   console.log('clean up at', time.toISOString()); // …
  *   if (!signal.aborted) stop.abort();
- * }, { signal: stop.signal });
+ * });
  */
 export async function schedule(
   client: CoreKeyspace,

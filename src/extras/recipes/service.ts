@@ -7,8 +7,8 @@ import {
   iterate,
   oneOf,
   show,
-  textOf,
   toBytes,
+  validTextOf,
 } from '../../base/index.js';
 import { type CoreKeyspace, checkClient, type KeyValue, keyspaceClientOf, prefix } from '../../client/index.js';
 import {
@@ -168,7 +168,8 @@ export class Service {
     for await (const message of mirrorOf(this.#client, prefix(`${this.target}/`), { signal })) {
       const updates: Update[] = [];
       fold.take(message, (bytes, _, kv) => {
-        const key = textOf(bytes);
+        const key = validTextOf(bytes);
+        if (key === undefined) return;
         const endpoint = kv && decodeEndpoint(kv);
         if (endpoint === undefined) {
           if (known.delete(key)) updates.push({ type: 'delete', key });
@@ -345,12 +346,16 @@ function decodeEndpoint(kv: KeyValue): ServiceEndpoint | undefined {
   return metadata === null ? { address } : { address, metadata };
 }
 
-/** Returns the endpoints by their keys without the first `start` characters. Leaves out values that are not endpoints. */
+/**
+ * Returns the endpoints by their keys without the first `start` characters. Leaves out keys that
+ * are not UTF-8, and values that are not endpoints.
+ */
 function endpointsIn(kvs: readonly KeyValue[], start: number): ReadonlyMap<string, ServiceEndpoint> {
   const endpoints = new Map<string, ServiceEndpoint>();
   for (const kv of kvs) {
     const endpoint = decodeEndpoint(kv);
-    if (endpoint !== undefined) endpoints.set(kv.keyText().slice(start), endpoint);
+    const key = validTextOf(kv.keyBytes);
+    if (endpoint !== undefined && key !== undefined) endpoints.set(key.slice(start), endpoint);
   }
   return endpoints;
 }

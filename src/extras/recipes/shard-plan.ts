@@ -1,3 +1,4 @@
+import { textOf } from '../../base/index.js';
 import type { KeyValue } from '../../client/index.js';
 import { storedFields } from './stored-fields.js';
 
@@ -63,7 +64,7 @@ export function readShardKeys(name: string, kvs: readonly KeyValue[]): ShardKeys
   const workers: Worker[] = [];
   const holders = new Map<number, KeyValue>();
   for (const kv of kvs) {
-    const key = kv.keyText();
+    const key = textOf(kv.keyBytes);
     if (key.startsWith(folderOfWorkers)) {
       const worker = key === workerKey(name, kv.lease) ? workerOf(kv) : undefined;
       if (worker !== undefined) workers.push(worker);

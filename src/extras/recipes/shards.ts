@@ -82,11 +82,11 @@ const SHARDS_OPTIONS = {
  * @example
  * const stop = new AbortController();
  * process.once('SIGTERM', () => stop.abort());
- * await shards(etcd, 'orders', async ({ number, signal, held }) => {
+ * await shards(etcd, 'orders', { count: 8, signal: stop.signal }, async ({ number, signal, held }) => {
  *   for (let run = 1; run <= 3 && !signal.aborted; run += 1)
  *     await held.txn({ then: [op.put(`orders-done/${number}`, String(run))] });
  *   if (number === 7) stop.abort();
- * }, { count: 8, signal: stop.signal });
+ * });
  */
 export async function shards(
   client: CoreKeyspace,

@@ -111,7 +111,7 @@ export class Slots {
 
   async #smallestFree(options: CallOptions): Promise<number | undefined> {
     const { kvs } = await this.#session.client.range(prefix(this.#folder), { ...options, keysOnly: true });
-    const taken = new Set(kvs.map(({ key }) => Number.parseInt(textOf(key).slice(this.#folder.length), 10)));
+    const taken = new Set(kvs.map(({ keyBytes: key }) => Number.parseInt(textOf(key).slice(this.#folder.length), 10)));
     let number = 0;
     while (taken.has(number)) number += 1;
     return number < this.count ? number : undefined;

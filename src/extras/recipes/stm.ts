@@ -243,9 +243,9 @@ export class StmTransaction {
     const id = `${idOf(range.key)} ${idOf(range.rangeEnd)}`;
     const { kvs } = await this.#once(this.#ranges, id, () => this.#fetch(own));
     const writes = [...this.#writes.values()].filter(({ key }) => contains(range, key));
-    const unwritten = kvs.filter((kv) => !this.#writes.has(idOf(kv.key)));
+    const unwritten = kvs.filter((kv) => !this.#writes.has(idOf(kv.keyBytes)));
     const merged = [...unwritten, ...writes.map(asWritten).filter((kv) => kv !== undefined)];
-    const sorted = merged.sort((a, b) => compareBytes(a.key, b.key));
+    const sorted = merged.sort((a, b) => compareBytes(a.keyBytes, b.keyBytes));
     return { kvs: sorted, count: sorted.length };
   }
 
@@ -318,7 +318,7 @@ export class StmTransaction {
       for (const { keys, kvs, revision } of this.#ranges.values()) {
         // Checks that no key of the range was put since the read, and that no key that was read was deleted.
         conditions.push(compare.modRevision(keys, '<', revision + 1n));
-        for (const kv of kvs) expect(kv.key, kv.modRevision);
+        for (const kv of kvs) expect(kv.keyBytes, kv.modRevision);
       }
       conditions.push(...unchanged.values());
     }

@@ -3,14 +3,10 @@ import {
   actionLast,
   type BytesLike,
   checkDelay,
-  checkFunction,
   checkOptions,
-  checkPositiveCount,
-  checkSignal,
   environment,
   onAbort,
   randomId,
-  type SignalOption,
   toBytes,
 } from '../../base/index.js';
 import { type CoreKeyspace, checkClient, compare, keyspaceClientOf, op, prefix } from '../../client/index.js';
@@ -21,21 +17,28 @@ import {
   checkSessionOf,
   Ending,
   isSessionOver,
-  LEASE_OPTIONS,
   type Session,
-  type SessionOptions,
   sessionAfterSession,
   untilClosed,
   untilSpace,
   type WaitOptions,
   withinLimit,
 } from '../../locks/index.js';
-import { type CallOptions, checkCallOptions, deadlineIn, internally, TIME_LIMITS } from '../../rpc/index.js';
+import { type CallOptions, checkCallOptions, deadlineIn, internally } from '../../rpc/index.js';
 import { retriedTxn } from '../writes/index.js';
 import { ignoreLoss, retryDelay } from './handlers.js';
 import { checkId, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, jobIdOf, keysOf, moveState } from './job-source.js';
-import { checkPriority } from './queue.js';
+import {
+  type DeadJob,
+  ENQUEUE_OPTIONS,
+  type EnqueueOptions,
+  WORK_OPTIONS,
+  WORK_QUEUE_OPTIONS,
+  type WorkOptions,
+  type WorkQueueCounts,
+  type WorkQueueOptions,
+} from './work-queue-options.js';
 
 const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
@@ -43,95 +46,10 @@ const DEFAULT_MAX_ATTEMPTS = 5;
 const DEFAULT_ID_TTL_S = 3_600;
 /** Delay before the second try of a job in milliseconds. */
 const RETRY_BASE_MS = 1_000;
+type Handler = (job: Job) => Promise<void> | void;
+
 /** The folders that a queue reads as a whole. */
 const FOLDERS = ['todo', 'held', 'dead'];
-
-/** Options of a `WorkQueue`. All workers of a queue should use the same options. */
-export interface WorkQueueOptions {
-  /** Number of tries before a job becomes a dead job. A try whose worker dies counts, too. Default 5. */
-  readonly maxAttempts?: number | undefined;
-  /**
-   * Returns the milliseconds before a job that has failed `attempt` times is tried again. Default: 1 s after the first
-   * failure, and twice as long after each further failure, up to 60 s.
-   */
-  readonly retryDelayMs?: ((attempt: number) => number) | undefined;
-  /**
-   * Minimum number of seconds for which the queue remembers the ID of a completed or discarded job, if the caller of
-   * `enqueue` chose the ID: up to 4,500,000,000. Default 3,600.
-   */
-  readonly idTtl?: number | undefined;
-}
-
-/** Options of `WorkQueue.enqueue`. */
-export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
-  /**
-   * An ID that the caller chooses, without `/`: an idempotency token. If the queue contains a job with this ID, or such
-   * a job was completed or discarded within `idTtl`, nothing is added. Default: a random ID.
-   */
-  readonly id?: string | undefined;
-  /** A whole number from 0 to 65,535. Jobs with smaller numbers come first. Default 100. */
-  readonly priority?: number | undefined;
-  /**
-   * Milliseconds before the job may be taken, up to 3.2 * 10^12. This process computes the time with its clock, and
-   * each worker compares the time with its own clock, so a worker whose clock is ahead takes the job earlier. Default
-   * 0.
-   */
-  readonly delayMs?: number | undefined;
-}
-
-/** Options of `WorkQueue.work`. */
-export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
-  /**
-   * Maximum number of jobs that this process works on at the same time. The worker takes up to 128 ready jobs with one
-   * look at the queue, but not more than it may start. Default 1.
-   */
-  readonly concurrency?: number | undefined;
-  /** TTL of the lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
-  readonly ttl?: number | undefined;
-  /** Ends the work when this signal aborts: the worker takes no more jobs, and waits for the running handlers. */
-  readonly signal?: SignalOption;
-  /**
-   * Called when the handler of a job has thrown, or the server has refused to complete the job, before the job is tried
-   * again. Not called after `signal` has aborted, if the job was lost, or if the handler has called `complete`, `retry`
-   * or `bury` itself. If this function throws, `work` rejects with its error.
-   */
-  readonly onFailure?: ((error: unknown, job: Job) => void) | undefined;
-}
-
-/** The number of jobs in each state. */
-export interface WorkQueueCounts {
-  /** Jobs that a worker may take now. */
-  readonly ready: number;
-  /** Jobs that wait for their time: delayed jobs, and jobs that have failed and will be tried again. */
-  readonly delayed: number;
-  /** Jobs that a worker has taken. */
-  readonly running: number;
-  /** Jobs that have failed `maxAttempts` times, or that a worker has buried. */
-  readonly dead: number;
-}
-
-/** A job that has failed `maxAttempts` times, or that its worker has buried. */
-export interface DeadJob {
-  readonly id: string;
-  readonly value: Uint8Array;
-  /** Number of tries of the job. */
-  readonly attempts: number;
-  /** The message of the last error. Undefined if no worker gave one, for example because the workers died. */
-  readonly error: string | undefined;
-}
-
-const WORK_QUEUE_OPTIONS = {
-  maxAttempts: checkPositiveCount,
-  retryDelayMs: checkFunction,
-  idTtl: checkPositiveCount,
-} as const;
-const ENQUEUE_OPTIONS = { id: checkId, priority: checkPriority, delayMs: checkDelay, ...TIME_LIMITS } as const;
-const WORK_OPTIONS = {
-  concurrency: checkPositiveCount,
-  ...LEASE_OPTIONS,
-  signal: checkSignal,
-  onFailure: checkFunction,
-} as const;
 
 /**
  * A queue of jobs for a fleet of workers. Each job runs at least once: it leaves the queue only when a worker has
@@ -214,37 +132,37 @@ export class WorkQueue {
 
   /**
    * Takes jobs and calls `handler` for each of them, until the signal in the options aborts or the client closes, which
-   * waits for the handlers. Opens a session for the
-   * worker, and another one if it is lost. If `handler` returns, `work` completes the job. If `handler` throws, a
-   * worker tries the job again later. The handler may instead call `job.complete`, `job.retry` or `job.bury` itself.
+   * waits for the handlers. Opens a session for the worker, and another one if it is lost. If `handler` returns, `work`
+   * completes the job. If `handler` throws, a worker tries the job again later. The handler may instead call
+   * `job.complete`, `job.retry` or `job.bury` itself.
    *
-   * `job.signal` aborts when the job no longer belongs to this worker, or when `work` ends. If the
-   * handler throws after that, `work` ignores the error and the job returns to the queue. The try does not count if the
-   * job still belonged to this worker. A handler that does not end when its job is lost occupies one of the
-   * `concurrency` slots. While no server answers, or the server is out of space, `work` waits.
+   * `job.signal` aborts when the job no longer belongs to this worker, or when `work` ends. If the handler throws after
+   * that, `work` ignores the error and the job returns to the queue. The try does not count if the job still belonged to
+   * this worker. A handler that does not end when its job is lost occupies one of the `concurrency` slots. While no
+   * server answers, or the server is out of space, `work` waits.
    *
-   * @throws EtcdError with reason `InvalidInput`, `PermissionDenied` or `ResponseTooLarge`, with `ClientClosed` if
-   * the client was closed before the call, or with another reason for which the server refuses a call, or the error of `onFailure` or `retryDelayMs`. The signals of
-   * all jobs abort then, and `work` rejects after their handlers have ended.
+   * @throws EtcdError with reason `InvalidInput`, `PermissionDenied` or `ResponseTooLarge`, with `ClientClosed` if the
+   * client was closed before the call, or with another reason for which the server refuses a call, or the error of
+   * `onFailure` or `retryDelayMs`. `work` then aborts the signals of all jobs, and rejects when the handlers have ended.
    *
    * @example
    * const thumbnails = new WorkQueue(etcd, 'thumbnails');
    * await thumbnails.enqueue('image 1');
    * const stop = new AbortController();
    * process.once('SIGTERM', () => stop.abort());
-   * await thumbnails.work(async (job) => {
+   * await thumbnails.work({ concurrency: 4, signal: stop.signal }, async (job) => {
    *   await job.complete([op.put(`thumbnails-done/${job.id}`, job.value)]);
    *   stop.abort();
-   * }, { concurrency: 4, signal: stop.signal });
+   * });
    */
-  async work(...last: ActionLast<WorkOptions, (job: Job) => Promise<void> | void>): Promise<void> {
+  async work(...last: ActionLast<WorkOptions, Handler>): Promise<void> {
     const [options, handler] = actionLast(last, 'handler');
     checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
     return untilClosed(this.#client, options.signal, (stop) => this.#work(handler, stop, options));
   }
 
   async #work(
-    handler: (job: Job) => Promise<void> | void,
+    handler: Handler,
     asked: AbortSignal,
     { concurrency = 1, ttl, allowLongTtl, onFailure = () => {} }: WorkOptions,
   ): Promise<void> {
@@ -383,7 +301,7 @@ export class WorkQueue {
    */
   async #runJob(
     job: Job,
-    handler: (job: Job) => Promise<void> | void,
+    handler: Handler,
     stop: AbortSignal,
     onFailure: (error: unknown, job: Job) => void,
   ): Promise<void> {

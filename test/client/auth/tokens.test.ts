@@ -44,7 +44,7 @@ describe('tokens that expire after a second (S12, S29)', () => {
     const next = new Mutex(waiter, 'app/lock').lock();
     const seen: string[] = [];
     const reading = (async () => {
-      for await (const event of watch) if (seen.push(event.keyText()) === 5) return;
+      for await (const event of watch) if (seen.push(event.key) === 5) return;
     })();
     for (let round = 0; round < 5; round += 1) {
       await idle(2_200);
@@ -52,7 +52,7 @@ describe('tokens that expire after a second (S12, S29)', () => {
       await late.created();
       await other.put(`app/watched/${round}`, 'x');
       for await (const event of late) {
-        expect(event.keyText()).toBe(`app/watched/${round}`);
+        expect(event.key).toBe(`app/watched/${round}`);
         break;
       }
     }
@@ -275,7 +275,7 @@ describe('an authenticated client', () => {
     }
     const seen: string[] = [];
     for await (const kv of etcd.scan(prefix('app/'))) {
-      if (seen.push(kv.keyText()) === 100) await root.auth.roleGrantPermission('app', 'read', 'more');
+      if (seen.push(kv.key) === 100) await root.auth.roleGrantPermission('app', 'read', 'more');
     }
     expect(seen).toEqual(names);
   });

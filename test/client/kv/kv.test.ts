@@ -29,7 +29,7 @@ describe('a key', () => {
     const { header } = await etcd.put(key, 'blue');
     const kv = await etcd.get(key);
     expect(kv).toMatchObject({ createRevision: header.revision, modRevision: header.revision, version: 1n, lease: 0n });
-    expect([kv?.keyText(), kv?.text()]).toEqual([key, 'blue']);
+    expect([kv?.key, kv?.text()]).toEqual([key, 'blue']);
     expect(await etcd.delete(key, { prevKv: true })).toMatchObject({ deleted: 1, prevKvs: [{ version: 1n }] });
     expect(await etcd.delete(key)).toMatchObject({ deleted: 0, prevKvs: [] });
   });
@@ -40,7 +40,7 @@ describe('a key', () => {
     const key = new Uint8Array([...new TextEncoder().encode(unique()), ...all]);
     await etcd.put(key, all);
     const kv = await etcd.get(key);
-    expect(kv?.key).toEqual(key);
+    expect(kv?.keyBytes).toEqual(key);
     expect(kv?.value).toEqual(all);
     await etcd.put(key, JSON.stringify({ a: [1] }));
     expect((await etcd.get(key))?.json()).toEqual({ a: [1] });
@@ -119,7 +119,7 @@ describe('`range`', () => {
     await etcd.put(`${name}/c`, 'c again');
     const keys = prefix(`${name}/`);
     const letters = async (options: RangeOptions): Promise<string> =>
-      (await etcd.range(keys, options)).kvs.map((kv) => kv.keyText().at(-1)).join('');
+      (await etcd.range(keys, options)).kvs.map((kv) => kv.key.at(-1)).join('');
     expect(await letters({})).toBe('abc');
     expect(await letters(withFirstKey())).toBe('a');
     expect(await letters(withLastKey())).toBe('c');
@@ -189,7 +189,7 @@ describe('a scan', () => {
     const seen: string[] = [];
     for await (const kv of etcd.scan(prefix(`${name}/`))) {
       if (seen.length === 0) await etcd.txn({ then: [op.put(`${name}/0999`, 'new'), op.put(`${name}/0500x`, 'new')] });
-      seen.push(`${kv.keyText().slice(-4)}${kv.text()}`);
+      seen.push(`${kv.key.slice(-4)}${kv.text()}`);
     }
     expect(seen).toEqual(Array.from({ length: 1_000 }, (_, index) => `${String(index).padStart(4, '0')}old`));
   });

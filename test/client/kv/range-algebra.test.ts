@@ -104,10 +104,10 @@ async function agrees({ etcd, inside, start, stored, selected, odd }: Setting): 
   await etcd.txn({ then: values('own') });
 
   const range = await inside.range(keys);
-  expect(hex(range.kvs.map(({ key }) => key))).toEqual(hex(expected));
+  expect(hex(range.kvs.map(({ keyBytes: key }) => key))).toEqual(hex(expected));
   expect(range.count).toBe(expected.length);
   const scanned: Uint8Array[] = [];
-  for await (const { key } of inside.scan(keys)) scanned.push(key);
+  for await (const { keyBytes: key } of inside.scan(keys)) scanned.push(key);
   expect(hex(scanned)).toEqual(hex(expected));
 
   // A comparison of a range checks every key in the range and no other key. A comparison of values fails if the
@@ -120,14 +120,14 @@ async function agrees({ etcd, inside, start, stored, selected, odd }: Setting): 
   }
 
   const deleted = await inside.delete(keys, { prevKv: true });
-  expect(hex(deleted.prevKvs.map(({ key }) => key))).toEqual(hex(expected));
-  const left = (await etcd.range(EVERY_KEY)).kvs.map(({ key }) => key);
+  expect(hex(deleted.prevKvs.map(({ keyBytes: key }) => key))).toEqual(hex(expected));
+  const left = (await etcd.range(EVERY_KEY)).kvs.map(({ keyBytes: key }) => key);
   expect(hex(left)).toEqual(hex(stored.filter((key) => !isOwn(key))));
 
   await inside.put(member, 'last');
   const events: Uint8Array[][] = [];
   for await (const batch of watch.batches()) {
-    events.push(batch.events.map(({ key }) => key));
+    events.push(batch.events.map(({ keyBytes: key }) => key));
     if (batch.events.some((event) => valueText(event) === 'last')) break;
   }
   const changed = different === undefined ? [] : [expected, [different], expected];

@@ -32,7 +32,7 @@ describe('a scan', () => {
     await fill(writer, start, 500, () => 'x'.repeat(10_000));
     const seen: string[] = [];
     for await (const kv of etcd.scan(prefix(start))) {
-      seen.push(kv.keyText().slice(start.length));
+      seen.push(kv.key.slice(start.length));
       if (seen.length % 100 === 1) await writer.delete(`${start}${String(seen.length + 50).padStart(4, '0')}`);
       if (seen.length % 100 === 2) await writer.put(`${start}${String(seen.length + 60).padStart(4, '0')}x`, 'new');
     }
@@ -64,7 +64,7 @@ describe('a scan', () => {
     const keys = Array.from({ length: 100 }, (_, index) => `${start}${'\0'.repeat(index)}`);
     await openClient().txn({ then: keys.map((key) => op.put(key, 'x')) });
     const seen: string[] = [];
-    for await (const kv of etcd.scan(prefix(start))) seen.push(kv.keyText());
+    for await (const kv of etcd.scan(prefix(start))) seen.push(kv.key);
     expect(seen).toEqual(keys);
   });
 
@@ -73,7 +73,7 @@ describe('a scan', () => {
     await fill(etcd, start, 100, () => 'x');
     const kvs: KeyValue[] = [];
     for await (const kv of etcd.scan(prefix(start), { keysOnly: true })) kvs.push(kv);
-    expect(kvs.map((kv) => kv.keyText().slice(start.length))).toEqual(numbers(100));
+    expect(kvs.map((kv) => kv.key.slice(start.length))).toEqual(numbers(100));
     expect(kvs.every((kv) => kv.value.length === 0)).toBe(true);
   });
 
@@ -106,7 +106,7 @@ describe('a scan with a small `maxReceiveBytes`', () => {
     const etcd = openClient({ maxReceiveBytes: 100_000 });
     const seen: string[] = [];
     const error = await errorOf(async () => {
-      for await (const kv of etcd.scan(prefix(start))) seen.push(kv.keyText().slice(start.length));
+      for await (const kv of etcd.scan(prefix(start))) seen.push(kv.key.slice(start.length));
     });
     expect(error).toMatchObject({ code: 'ResourceExhausted', reason: 'ResponseTooLarge' });
     expect(seen).toEqual(numbers(70));
@@ -125,7 +125,7 @@ describe('a scan over a connection that breaks', () => {
     const undisturbed = sent.splice(0).length;
     const seen: string[] = [];
     for await (const kv of etcd.scan(prefix(start))) {
-      seen.push(kv.keyText().slice(start.length));
+      seen.push(kv.key.slice(start.length));
       if ([40, 400, 410, 800].includes(seen.length)) proxy[fault]();
     }
     expect(seen).toEqual(numbers(1_000));
@@ -140,7 +140,7 @@ describe('a scan over a connection that breaks', () => {
     const seen: string[] = [];
     const error = await errorOf(async () => {
       for await (const kv of etcd.scan(prefix('a/'))) {
-        seen.push(kv.keyText().slice(2));
+        seen.push(kv.key.slice(2));
         if (seen.length !== 40) continue;
         await direct.compact((await direct.put('b', 'x')).header.revision);
         proxy.dropConnections();
@@ -178,7 +178,7 @@ describe('a scan', () => {
     });
     const start = `${unique('scan')}/`;
     await fill(openClient(), start, 1_000, () => 'x'.repeat(20_000));
-    for await (const kv of etcd.scan(prefix(start))) if (kv.keyText().endsWith('0100')) break;
+    for await (const kv of etcd.scan(prefix(start))) if (kv.key.endsWith('0100')) break;
     if (streams !== undefined) expect(canceled).toBe(streams ? 1 : 0);
     expect(sent.length).toBeLessThan(5);
   });
@@ -188,7 +188,7 @@ describe('a scan', () => {
     await fill(etcd, start, 1_000, () => 'x'.repeat(5_000));
     const error = await errorOf(async () => {
       for await (const kv of etcd.scan(prefix(start), { signal: stop.signal }))
-        if (kv.keyText().endsWith('0100')) stop.abort(new Error('enough'));
+        if (kv.key.endsWith('0100')) stop.abort(new Error('enough'));
     });
     expect(error).toMatchObject({ reason: 'Canceled', cause: { message: 'enough' } });
   });
@@ -212,7 +212,7 @@ function numbers(count: number): string[] {
 
 async function names(kvs: AsyncIterable<KeyValue>, start: string): Promise<string[]> {
   const seen: string[] = [];
-  for await (const kv of kvs) seen.push(kv.keyText().slice(start.length));
+  for await (const kv of kvs) seen.push(kv.key.slice(start.length));
   return seen;
 }
 

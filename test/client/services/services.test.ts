@@ -20,7 +20,7 @@ describe('the lock service', () => {
     await first.release();
     const { key } = await waiting;
     const held = await etcd.get(key);
-    expect([held?.keyText(), held?.lease]).toEqual([`${name}/${id.toString(16)}`, id]);
+    expect([held?.key, held?.lease]).toEqual([`${name}/${id.toString(16)}`, id]);
 
     await queueHas(etcd, name, 2);
     const { header } = await etcd.raw.lock.unlock({ key });

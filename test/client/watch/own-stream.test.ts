@@ -51,7 +51,7 @@ test('a watch that begins far behind the store gets a stream of its own, and the
   store.put(['sibling']);
   streams[0]?.sync(0, 1, 1);
   streams[0]?.deliver(1);
-  expect((await sibling.next()).value?.events[0]?.keyText()).toBe('sibling');
+  expect((await sibling.next()).value?.events[0]?.key).toBe('sibling');
   expect(await taken(far, 1_500)).toEqual(revisions(2, 1_500));
 });
 
@@ -267,7 +267,7 @@ test('a watch delivers a revision that the server cuts into two responses once a
     for (;;) {
       const { done, value } = await batches.next();
       if (done) return;
-      if (value.revision > 2_501n) got.push(`${value.revision} ${value.events.map((event) => event.keyText())}`);
+      if (value.revision > 2_501n) got.push(`${value.revision} ${value.events.map((event) => event.key)}`);
     }
   };
   const taking = take();

@@ -46,7 +46,7 @@ class SmallClient {
       for (;;) {
         const next = await Promise.race([events.next(), immediately()]);
         if (next === undefined || next.done) break;
-        if (next.value.type === 'put') bytes += next.value.key.length + next.value.kv.value.length;
+        if (next.value.type === 'put') bytes += next.value.keyBytes.length + next.value.kv.value.length;
       }
     }
     return bytes;
@@ -72,7 +72,7 @@ async function takeAll(watches: readonly Watch[], folder: string): Promise<void>
   for (const [index, watch] of watches.entries()) {
     let count = 0;
     for await (const event of watch) {
-      expect(event.keyText()).toBe(`${folder}/${index}/${count}`);
+      expect(event.key).toBe(`${folder}/${index}/${count}`);
       count += 1;
       if (count === EVENTS) break;
     }

@@ -348,7 +348,7 @@ test('each watch gets its own events when a proxy answers creations out of order
   const batches = keys.map((key) => etcd.watch(key).batches());
   for (const revision of [11n, 12n]) {
     const delivered = await Promise.all(batches.map((each) => each.next()));
-    expect(delivered.map(({ value }) => [value?.revision, value?.events[0]?.kv.keyText()])).toEqual(
+    expect(delivered.map(({ value }) => [value?.revision, value?.events[0]?.kv.key])).toEqual(
       keys.map((key) => [revision, key]),
     );
   }

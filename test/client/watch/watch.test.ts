@@ -36,7 +36,7 @@ describe('a watch', () => {
     const { header } = await etcd.delete(key);
     const event = (await take(watch, 1))[0]?.events[0];
     if (event?.type !== 'delete') throw new Error(`expected a deletion, got ${event?.type}`);
-    expect([event.keyText(), event.modRevision, event.prevKv]).toEqual([key, header.revision, undefined]);
+    expect([event.key, event.modRevision, event.prevKv]).toEqual([key, header.revision, undefined]);
     // @ts-expect-error The type of a deletion has no `kv` either.
     expect(event.kv).toBeUndefined();
   });

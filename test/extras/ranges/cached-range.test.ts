@@ -84,7 +84,7 @@ describe('a cached range', () => {
     await using whole = await etcd.cachedRange(prefix(''));
     await using rest = await etcd.cachedRange(fromKey('m'));
     for (const cached of [whole, rest]) {
-      expect(cached.range(fromKey('z')).map((kv) => kv.keyText())).toEqual(['\xff']);
+      expect(cached.range(fromKey('z')).map((kv) => kv.key)).toEqual(['\xff']);
       expect(cached.range(prefix('\xff'))).toHaveLength(1);
     }
     expect(whole.get('a')).toBeUndefined();

@@ -6,7 +6,7 @@ import { errorOf } from '../../support/errors.js';
 
 /** Describes a change as text: its type, the last letter of its key, and the old and the new value. */
 function shown({ type, key, kv, old }: RangeChange): string {
-  return `${type} ${String.fromCharCode(key.at(-1) ?? 0)}: ${old?.text()} -> ${kv?.text()}`;
+  return `${type} ${key.at(-1)}: ${old?.text()} -> ${kv?.text()}`;
 }
 
 async function take(changes: AsyncIterableIterator<RangeChange>, count: number): Promise<string[]> {
@@ -64,7 +64,7 @@ describe('`CachedRange.changes`', () => {
     }
     const { header } = await etcd.put(`${name}end`, 'end');
     await cached.waitForRevision(header.revision);
-    const expected = new Map(cached.range().map((kv) => [kv.keyText(), kv.text()]));
+    const expected = new Map(cached.range().map((kv) => [kv.key, kv.text()]));
     for (const consumer of consumers) expect(await consumer).toEqual(expected);
   });
 
@@ -73,11 +73,10 @@ describe('`CachedRange.changes`', () => {
     const keys = new Map<string, string>();
     let isLast = false;
     for await (const { key, kv, old } of cached.changes({ initial: true })) {
-      const text = new TextDecoder().decode(key);
-      expect(old?.text()).toBe(keys.get(text));
-      if (kv === undefined) keys.delete(text);
-      else keys.set(text, kv.text());
-      isLast ||= text.endsWith('end');
+      expect(old?.text()).toBe(keys.get(key));
+      if (kv === undefined) keys.delete(key);
+      else keys.set(key, kv.text());
+      isLast ||= key.endsWith('end');
       for (let turn = 0; turn < delayTurns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
       // Changes of other keys may follow the change of the key `end`, so wait until the map equals the range.
       if (isLast && keys.size === cached.size && [...keys].every(([each, value]) => cached.get(each)?.text() === value))

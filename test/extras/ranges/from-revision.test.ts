@@ -201,7 +201,7 @@ async function take(
   for await (const message of etcd.mirror(prefix(start), options)) {
     messages.push(message);
     if (message.type === 'synced') break;
-    if (message.type === 'events' && message.events.some((event) => event.keyText() === last)) break;
+    if (message.type === 'events' && message.events.some((event) => event.key === last)) break;
   }
   return messages;
 }

@@ -176,10 +176,10 @@ describe('a mirror of a range whose history is compacted after every 50 writes',
     writing.catch((error: unknown) => stop.abort(error));
     for await (const message of etcd.mirror(prefix(start), { signal: stop.signal })) {
       if (message.type === 'resync') keys.clear();
-      if (message.type === 'keys') for (const kv of message.kvs) keys.set(kv.keyText(), kv.text());
+      if (message.type === 'keys') for (const kv of message.kvs) keys.set(kv.key, kv.text());
       for (const event of message.type === 'events' ? message.events : []) {
-        if (event.type === 'put') keys.set(event.keyText(), event.kv.text());
-        else keys.delete(event.keyText());
+        if (event.type === 'put') keys.set(event.key, event.kv.text());
+        else keys.delete(event.key);
       }
       if (message.type === 'events') followed += 1;
       if (keys.has(`${start}last`)) break;

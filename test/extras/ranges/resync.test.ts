@@ -3,7 +3,7 @@ import { CachedKeyRange } from '../../../src/extras/ranges/cached-range.js';
 import { EtcdError, type KeyValue, type MirrorMessage, prefix, type WatchEvent } from '../../../src/index.js';
 
 test('a cached range discards the keys of a read that a resync interrupts', async () => {
-  const kvOf = (key: string): KeyValue => ({ key: Buffer.from(key), keyText: () => key }) as unknown as KeyValue;
+  const kvOf = (key: string): KeyValue => ({ key, keyBytes: Buffer.from(key) }) as unknown as KeyValue;
   const cause = new EtcdError('gone', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
   async function* messages(): AsyncGenerator<MirrorMessage, void> {
     yield { type: 'keys', revision: 5n, kvs: [kvOf('a'), kvOf('b')] };
@@ -15,7 +15,7 @@ test('a cached range discards the keys of a read that a resync interrupts', asyn
   const kv = { txn: () => new Promise<never>(() => {}) };
   await using cached = new CachedKeyRange(prefix(''), kv, messages);
   await cached.waitForRevision(7n);
-  expect(cached.range().map((each) => each.keyText())).toEqual(['b']);
+  expect(cached.range().map((each) => each.key)).toEqual(['b']);
 });
 
 test('`CachedRange.changes` yields the differences that the cached range finds when it reads the range again', async () => {
@@ -45,12 +45,12 @@ test('`CachedRange.changes` yields the differences that the cached range finds w
   goOn();
   await cached.waitForRevision(7n);
   const seen: string[] = [];
-  for await (const { type, key } of changes) if (seen.push(`${type} ${Buffer.from(key)}`) === 4) break;
+  for await (const { type, key } of changes) if (seen.push(`${type} ${key}`) === 4) break;
   expect(seen).toEqual(['delete deleted', 'put created', 'put put', 'put restored']);
 });
 
 test('a cached range never shows an older state after `waitForRevision`, although the events of earlier revisions arrive late', async () => {
-  const kvOf = (key: string): KeyValue => ({ key: Buffer.from(key), keyText: () => key }) as unknown as KeyValue;
+  const kvOf = (key: string): KeyValue => ({ key, keyBytes: Buffer.from(key) }) as unknown as KeyValue;
   let goOn = (): void => {};
   const isAwaited = new Promise<void>((resolve) => {
     goOn = resolve;
@@ -71,7 +71,7 @@ test('a cached range never shows an older state after `waitForRevision`, althoug
   goOn();
   // The late event has been applied or dropped after a turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));
-  expect({ revision: cached.revision, keys: cached.range().map((each) => each.keyText()) }).toEqual({
+  expect({ revision: cached.revision, keys: cached.range().map((each) => each.key) }).toEqual({
     revision: 7n,
     keys: ['a'],
   });

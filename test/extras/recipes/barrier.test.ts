@@ -65,7 +65,7 @@ describe('DoubleBarrier', () => {
    * withdraws and when a round ends. A round is the time between the common start and the common end.
    */
   const keys = async (etcd: Client, name: string): Promise<number> =>
-    (await etcd.range(prefix(`${name}/`))).kvs.filter((kv) => kv.keyText() !== `${name}/epoch`).length;
+    (await etcd.range(prefix(`${name}/`))).kvs.filter((kv) => kv.key !== `${name}/epoch`).length;
 
   test('starts each round when all participants have entered, and ends the round when all participants have left', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];

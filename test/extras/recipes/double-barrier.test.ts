@@ -18,7 +18,7 @@ test('a DoubleBarrier starts no round when the key of the last participant is de
         const { kvs } = await direct.range(prefix(`${name}/waiters/`), {
           sort: { target: 'createRevision', order: 'desc' },
         });
-        await direct.delete(kvs[0]?.key as Uint8Array);
+        await direct.delete(kvs[0]?.key as string);
       }
       return send();
     },
@@ -65,7 +65,7 @@ test("a delayed put of a participant's key has no effect after the participant h
   await Promise.all(both.map((barrier) => barrier.enter()));
   await Promise.all(both.map((barrier) => barrier.leave()));
   expect(await letGo?.()).toMatchObject({ succeeded: false });
-  expect((await direct.range(prefix(`${name}/`))).kvs.map((kv) => kv.keyText())).toEqual([`${name}/epoch`]);
+  expect((await direct.range(prefix(`${name}/`))).kvs.map((kv) => kv.key)).toEqual([`${name}/epoch`]);
 });
 
 async function participant(etcd: Client, name: string): Promise<DoubleBarrier> {

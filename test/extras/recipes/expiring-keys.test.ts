@@ -100,7 +100,7 @@ test('a key with a TTL expires, even in a namespace, unless it was touched or pe
   await keys.persist('persisted');
   await etcd.put(`${folder}put again`, 'without a lease');
   await expect
-    .poll(async () => (await etcd.range(prefix(folder))).kvs.map((kv) => kv.keyText().slice(folder.length)), {
+    .poll(async () => (await etcd.range(prefix(folder))).kvs.map((kv) => kv.key.slice(folder.length)), {
       timeout: 15_000,
     })
     .toEqual(['persisted', 'put again', 'touched']);
@@ -289,7 +289,7 @@ test('expiring keys survive a restart of the server and a compaction, and later 
   const { header } = await waiting;
   await etcd.compact(header.revision);
   await keys.put('c', 'v', { ttl: 60 });
-  expect((await etcd.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['a', 'b', 'c']);
+  expect((await etcd.range(prefix(''))).kvs.map((kv) => kv.key)).toEqual(['a', 'b', 'c']);
   expect(await keys.touch('a', { ttl: 30 })).toBe(true);
 });
 

@@ -65,7 +65,7 @@ async function open(
 }
 
 function texts(kvs: readonly KeyValue[], start: string): string {
-  return kvs.map((kv) => `${kv.keyText().slice(start.length)}=${kv.text()}`).join(' ');
+  return kvs.map((kv) => `${kv.key.slice(start.length)}=${kv.text()}`).join(' ');
 }
 
 test('a persisted range without a copy reads the range, and saves it', async () => {

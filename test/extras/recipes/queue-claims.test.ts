@@ -12,7 +12,7 @@ test('`dequeue` does not return an item that another consumer takes first', asyn
   const transport = stagedTransport({
     onTransaction: async (ops, send) => {
       if (deletes(ops, `${name}/`) && taken++ === 0)
-        await direct.delete((await direct.range(prefix(`${name}/`))).kvs[0]?.key as Uint8Array);
+        await direct.delete((await direct.range(prefix(`${name}/`))).kvs[0]?.key as string);
       return send();
     },
   });

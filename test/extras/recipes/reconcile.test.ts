@@ -108,7 +108,7 @@ describe('`reconcile`', () => {
         else await etcd.put(key, `${write}`);
       }
       const { kvs } = await etcd.range(prefix(start));
-      const wanted = Object.fromEntries(kvs.map((kv) => [kv.keyText(), kv.text()]));
+      const wanted = Object.fromEntries(kvs.map((kv) => [kv.key, kv.text()]));
       await expect.poll(() => Object.fromEntries(actual)).toEqual(wanted);
       stop.abort();
       await reconciling;

@@ -265,7 +265,7 @@ describe('`StmTransaction.range`', () => {
         tx.put(`${name}-outside`, 'x');
         const { kvs, count } = await tx.range(prefix(`${name}/`));
         expect(count).toBe(kvs.length);
-        return kvs.map((kv) => [kv.keyText().slice(name.length), kv.text(), kv.lease, kv.modRevision > 0n]);
+        return kvs.map((kv) => [kv.key.slice(name.length), kv.text(), kv.lease, kv.modRevision > 0n]);
       });
       expect(seen).toEqual([
         ['/a', 'new', lease, false],

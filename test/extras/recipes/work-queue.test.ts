@@ -30,7 +30,7 @@ async function workOn(queue: WorkQueue, count: number, handler: (job: Job) => Pr
 }
 
 async function keysOf(etcd: Client, queue: WorkQueue): Promise<readonly string[]> {
-  return (await etcd.range(prefix(`${queue.name}/`))).kvs.map((kv) => kv.keyText());
+  return (await etcd.range(prefix(`${queue.name}/`))).kvs.map((kv) => kv.key);
 }
 
 describe('WorkQueue', () => {
@@ -163,7 +163,7 @@ describe('WorkQueue', () => {
       if (event.type !== 'put') continue;
       const { delayMs } = event.kv.json((state) => state as { delayMs: number });
       delays.push(delayMs);
-      const dueMs = Number(event.keyText().split('/').at(-2));
+      const dueMs = Number(event.key.split('/').at(-2));
       expect(dueMs).toBeGreaterThanOrEqual(startedAt + delayMs);
       if (delays.length === 2) break;
     }

@@ -8,7 +8,7 @@ export const lock: ExercisesOf<'lock'> = {
       const [name, { id }] = [freshName('lock'), await etcd.lease.grant({ ttl: 60 })];
       const { key } = await etcd.raw.lock.lock({ name: utf8(name), lease: id }, { timeoutMs: 10_000 });
       const found = await etcd.get(key);
-      assert.deepEqual([found?.keyText(), found?.lease], [`${name}/${id.toString(16)}`, id]);
+      assert.deepEqual([found?.key, found?.lease], [`${name}/${id.toString(16)}`, id]);
       await etcd.lease.revoke(id);
     },
   },

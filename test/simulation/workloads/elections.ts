@@ -1,4 +1,3 @@
-import { textOf } from '../../../src/base/bytes.js';
 import { EtcdError } from '../../../src/base/etcd-error.js';
 import type { KeyValue } from '../../../src/client/kv/key-value.js';
 import type { Client } from '../../../src/extras/full/client.js';
@@ -173,11 +172,9 @@ class Elections implements Player<ElectionOp> {
       const fromMs = world.time;
       const kv = await new Election(session, NAME).leader();
       if (kv === undefined) return;
-      const leader = this.#leaders().find(
-        ({ key, modRevision }) => key === kv.keyText() && modRevision === kv.modRevision,
-      );
+      const leader = this.#leaders().find(({ key, modRevision }) => key === kv.key && modRevision === kv.modRevision);
       if (leader === undefined || leader.untilMs < fromMs)
-        violated('wrong leader', `${kv.keyText()} at ${kv.modRevision} did not lead at ${fromMs}`);
+        violated('wrong leader', `${kv.key} at ${kv.modRevision} did not lead at ${fromMs}`);
     } finally {
       await session.close().catch(expected);
     }
@@ -213,10 +210,7 @@ class Elections implements Player<ElectionOp> {
     const recent = this.#leaders().filter(({ untilMs }) => untilMs > time - OBSERVED_MS);
     const steady = recent.find(({ fromMs, untilMs }) => fromMs <= time - OBSERVED_MS && untilMs >= time);
     if (steady !== undefined && last?.modRevision !== steady.modRevision)
-      this.#context.violated(
-        'leader not observed',
-        `${steady.key} by process ${process}, which saw ${last?.keyText()}`,
-      );
+      this.#context.violated('leader not observed', `${steady.key} by process ${process}, which saw ${last?.key}`);
   }
 
   #value(): string {
@@ -286,14 +280,12 @@ class Elections implements Player<ElectionOp> {
     for (const { process, leaders: seen } of this.#observed) {
       let before: number | undefined;
       for (const kv of seen) {
-        const at = leaders.findIndex(
-          ({ key, modRevision }) => key === textOf(kv.key) && modRevision === kv.modRevision,
-        );
-        if (at < 0) violated('invented leader', `${kv.keyText()} at ${kv.modRevision} for process ${process}`);
+        const at = leaders.findIndex(({ key, modRevision }) => key === kv.key && modRevision === kv.modRevision);
+        if (at < 0) violated('invented leader', `${kv.key} at ${kv.modRevision} for process ${process}`);
         else if (before !== undefined && at <= before)
-          violated('old leader', `${kv.keyText()} at ${kv.modRevision} for process ${process}`);
+          violated('old leader', `${kv.key} at ${kv.modRevision} for process ${process}`);
         else if (before !== undefined && at > before + 1 && !misses)
-          violated('missed leader', `${leaders[before + 1]?.key}, before ${kv.keyText()}, for process ${process}`);
+          violated('missed leader', `${leaders[before + 1]?.key}, before ${kv.key}, for process ${process}`);
         before = at;
       }
     }

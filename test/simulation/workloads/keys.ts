@@ -171,7 +171,7 @@ class KeysPlayer implements Player<KeyOp> {
   #compare(kvs: readonly KeyValue[], start: string, revisions: readonly bigint[]): void {
     const { cluster, violated } = this.#context;
     const whole = start === '' ? SPACE : '';
-    const shown = kvs.map((kv) => `${whole}${kv.keyText()}=${kv.text()}`).join(' ');
+    const shown = kvs.map((kv) => `${whole}${kv.key}=${kv.text()}`).join(' ');
     const isReal = revisions.some((at) => textOfState(stateAt(cluster, `${SPACE}u/`, at)) === shown);
     if (!isReal) violated('wrong range', `${shown}, at one of the revisions ${revisions.join(', ')}`);
   }

@@ -170,7 +170,7 @@ class PersistedRanges implements Player<PersistedOp> {
     const copy = shown.bytes && decodeCopy(shown.bytes);
     if (!isUnsaved && (copy === undefined || copy.revision < revision) && !shown.mayGoBack)
       violated('not saved', `revision ${revision}, saved ${copy?.revision}`);
-    const text = textOfState(new Map(range.range().map((kv) => [kv.keyText(), { value: kv.text() }])));
+    const text = textOfState(new Map(range.range().map((kv) => [kv.key, { value: kv.text() }])));
     if (text !== shown.text) world.note(`a range shows ${text} at revision ${revision}, ${state.status}`);
     shown.text = text;
     // The history of another cluster is unknown. A watch that was open before a restore may continue after it, if the
@@ -200,7 +200,7 @@ class PersistedRanges implements Player<PersistedOp> {
 
   #checkEnd(range: PersistedRange, isOfHistory: boolean, isTold: boolean): void {
     const { cluster, violated } = this.#context;
-    const has = textOfState(new Map(range.range().map((kv) => [kv.keyText(), { value: kv.text() }])));
+    const has = textOfState(new Map(range.range().map((kv) => [kv.key, { value: kv.text() }])));
     const should = textOfState(stateOf(cluster.history, cluster.revision));
     if (has !== should) violated('wrong end', `${has}; expected: ${should}`);
     if (!isTold && !isOfHistory) violated('restore not noticed', `at revision ${range.revision}`);
@@ -213,7 +213,7 @@ class PersistedRanges implements Player<PersistedOp> {
     const { server, history } = this.#context.cluster;
     if (revision < server.member.store.compacted) return true;
     if (clusterId !== server.member.clusterId || revision > server.revision) return false;
-    const text = textOfState(new Map(kvs.map((kv) => [kv.keyText(), { value: kv.text() }])));
+    const text = textOfState(new Map(kvs.map((kv) => [kv.key, { value: kv.text() }])));
     return text === textOfState(stateOf(history, revision));
   }
 

@@ -176,11 +176,11 @@ class Views implements Player<ViewOp> {
           isWhole = false;
           continue;
         }
-        if (message.type === 'keys') for (const kv of message.kvs) shown.set(kv.keyText(), { value: kv.text() });
+        if (message.type === 'keys') for (const kv of message.kvs) shown.set(kv.key, { value: kv.text() });
         if (message.type === 'events')
           for (const event of message.events) {
-            if (event.type === 'put') shown.set(event.keyText(), { value: event.kv.text() });
-            else shown.delete(event.keyText());
+            if (event.type === 'put') shown.set(event.key, { value: event.kv.text() });
+            else shown.delete(event.key);
           }
         if (message.type === 'synced') isWhole = true;
         if (!isWhole) continue;
@@ -226,7 +226,7 @@ class Views implements Player<ViewOp> {
       if (changed === name) break;
     }
     await cached.catchUp({ timeoutMs: 60_000 });
-    const state = cached.range().map((kv) => [start + kv.keyText(), { value: kv.text() }] as const);
+    const state = cached.range().map((kv) => [start + kv.key, { value: kv.text() }] as const);
     this.#compare('cached range', new Map(state), cached.revision);
     if (cached.get(marker.slice(start.length)) === undefined) violated('lost key', `${marker} after catchUp`);
   }

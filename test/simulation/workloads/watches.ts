@@ -211,13 +211,13 @@ class Watches implements Player<WatchOp> {
               events.map((event) => ({
                 revision: event.modRevision,
                 type: event.type,
-                key: event.keyText(),
+                key: event.key,
                 value: event.type === 'put' ? event.kv.text() : '',
               })),
             );
           // An old server may report a revision before it has sent all earlier events.
           else if (!cluster.traits.progressOvertakes) this.#checkProgress(revision, only, batches, start ?? 0n);
-          if (events.some((event) => event.keyText() === marker)) {
+          if (events.some((event) => event.key === marker)) {
             last = events[0]?.modRevision;
             isOver = true;
             break;
@@ -340,7 +340,7 @@ class Watches implements Player<WatchOp> {
       if (type === 'put') expectedKeys.set(key, value);
       else expectedKeys.delete(key);
     }
-    const shown = cache.range().map((kv) => `${kv.keyText()}=${kv.text()}`);
+    const shown = cache.range().map((kv) => `${kv.key}=${kv.text()}`);
     const wanted = [...expectedKeys].map(([key, value]) => `${key}=${value}`).sort();
     if (shown.toSorted().join() !== wanted.join())
       this.#context.violated(

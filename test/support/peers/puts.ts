@@ -38,7 +38,7 @@ export async function putMany(
  */
 export async function expectAsTold(reader: Client, name: string, told: Told): Promise<number> {
   const { kvs } = await reader.range(prefix(`${name}/`));
-  const versions = new Map(kvs.map((kv) => [kv.keyText(), kv.version]));
+  const versions = new Map(kvs.map((kv) => [kv.key, kv.version]));
   let unknown = 0;
   const wrong = [...told].filter(([key, error]) => {
     const version = versions.get(key);

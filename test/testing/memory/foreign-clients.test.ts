@@ -121,7 +121,7 @@ describe.each(versions)('etcdctl %s', (version) => {
   test('copies keys to another MemoryEtcd and keeps the copy up to date', async () => {
     const [{ site, etcd }, { etcd: copy, listener }] = [await served(version), await served(version)];
     const contents = async (): Promise<Record<string, string>> =>
-      Object.fromEntries((await copy.range(prefix(''))).kvs.map((kv) => [kv.keyText(), kv.text()]));
+      Object.fromEntries((await copy.range(prefix(''))).kvs.map((kv) => [kv.key, kv.text()]));
     for (let index = 0; index < 300; index += 1) await etcd.put(`old/${index}`, 'v'.repeat(index));
     await etcd.put('other', '');
     startEtcdctl(site, 'make-mirror', listener.endpoint, '--prefix=old/', '--dest-prefix=new/');

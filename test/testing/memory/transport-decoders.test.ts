@@ -10,7 +10,7 @@ test('`memory` delivers the keys of a scan and of a cached range', async () => {
   await using etcd = new Client({ transport: memory(new MemoryEtcd()) });
   for (const key of ['k/1', 'k/2']) await etcd.put(key, 'v');
   const scanned: string[] = [];
-  for await (const kv of etcd.scan(prefix('k/'))) scanned.push(kv.keyText());
+  for await (const kv of etcd.scan(prefix('k/'))) scanned.push(kv.key);
   expect(scanned).toEqual(['k/1', 'k/2']);
   await using cached = await etcd.cachedRange(prefix('k/'));
   expect(cached.size).toBe(2);

@@ -78,7 +78,7 @@ describe('a client with `http2({ connect })`', () => {
     await using alive = etcd.lease.keepAlive(lease.id);
     await etcd.put(key, 'x', { lease: lease.id });
     for await (const event of watch) {
-      expect(event.keyText()).toBe(key);
+      expect(event.key).toBe(key);
       break;
     }
     await expect.poll(() => alive.ttl).toBe(60);

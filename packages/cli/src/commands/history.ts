@@ -94,7 +94,7 @@ function printEntry(out: Output, key: string, entry: Shown): void {
 function jsonOf(key: string, entry: Shown): ReturnType<typeof eventJson> {
   const { type, revision: at } = entry;
   if (type === 'end') return { type: 'END', reason: entry.reason, revision: String(at) };
-  return eventJson(type, type === 'put' ? entry.kv : { key: checkKey(key, 'key'), modRevision: at });
+  return eventJson(type, type === 'put' ? entry.kv : { keyBytes: checkKey(key, 'key'), modRevision: at });
 }
 
 /**

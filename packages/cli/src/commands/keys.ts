@@ -6,6 +6,7 @@ import {
   EventType,
   type Init,
   type JsonValue,
+  type KeyValue,
   KeyValueMessage,
   methods,
   type PutResponse,
@@ -19,6 +20,7 @@ import {
   textOrBase64,
   toJson,
   type WireRange,
+  wireOf,
 } from '../../../../src/internal.js';
 import { base64Option, bytesAs, messageFrom } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
@@ -108,13 +110,13 @@ async function txn(context: Context, file: string, { base64 = false, interactive
 /** Returns an event as JSON, as etcd's gateway does. The event of a deletion has only the key and the revision. */
 export function eventJson(
   type: 'put' | 'delete',
-  { key, modRevision, ...others }: Pick<KeyValueMessage, 'key' | 'modRevision'>,
-  prevKv?: KeyValueMessage,
+  { keyBytes: key, modRevision, ...others }: Pick<KeyValue, 'keyBytes' | 'modRevision'>,
+  prevKv?: KeyValue,
 ): Readonly<Record<string, JsonValue>> {
   const wireType = type === 'put' ? 'PUT' : 'DELETE';
   const kv = { ...KeyValueMessage.create(), ...(type === 'put' ? others : {}), key, modRevision };
   // toJson leaves out the type PUT, because PUT is the default.
-  return { ...toJson(Event, { type: EventType[wireType], kv, prevKv }), type: wireType };
+  return { ...toJson(Event, { type: EventType[wireType], kv, prevKv: prevKv && wireOf(prevKv) }), type: wireType };
 }
 
 function printKeys(out: Output, kvs: readonly KeyValueMessage[]): void {

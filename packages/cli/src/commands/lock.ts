@@ -12,6 +12,7 @@ import {
   Session,
   toJson,
   type WaitOptions,
+  wireOf,
 } from '../../../../src/internal.js';
 import { countAfterDashes, durationMs, hasDashes, seconds, timeLimitMs } from '../arguments.js';
 import { runChild } from '../child.js';
@@ -209,7 +210,7 @@ async function speaking(
     const value = holder.value.length === 0 ? '' : ` with the value ${quoted(holder.value)}`;
     const count = ahead === -1 ? `at least ${waiters.length}` : ahead;
     const others = ahead === 0 ? '' : `, and ${count} ${ahead === 1 ? 'other is' : 'others are'} ahead`;
-    const problem = `waiting for ${what}: ${readable(holder.key)}${value} holds it${others}`;
+    const problem = `waiting for ${what}: ${readable(holder.keyBytes)}${value} holds it${others}`;
     io.stderr.write(`etcdwire: ${escapeControls(problem)}\n`);
     return true;
   };
@@ -286,10 +287,10 @@ async function printLeaders(context: Context, name: string): Promise<void> {
   const observe = async (client: Client): Promise<void> => {
     await using session = await Session.open(client, call);
     for await (const kv of new Election(session, name).observe({ signal: io.interrupted })) {
-      if (out.etcdctl !== undefined) out.etcdctl.keys(await client.raw.kv.range({ key: kv.key }, call), {});
-      else if (out.format === 'json') out.json(toJson(KeyValueMessage, kv));
-      else if (out.format === 'table') out.line(`${readable(kv.key)}  ${readable(kv.value)}`);
-      else for (const part of [kv.key, kv.value]) out.line(readable(part));
+      if (out.etcdctl !== undefined) out.etcdctl.keys(await client.raw.kv.range({ key: kv.keyBytes }, call), {});
+      else if (out.format === 'json') out.json(toJson(KeyValueMessage, wireOf(kv)));
+      else if (out.format === 'table') out.line(`${readable(kv.keyBytes)}  ${readable(kv.value)}`);
+      else for (const part of [kv.keyBytes, kv.value]) out.line(readable(part));
     }
   };
   await withClient(context, observe, endpointLogger(io)).catch((error: unknown) => {

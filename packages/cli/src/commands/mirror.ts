@@ -279,7 +279,7 @@ class Follower {
           break;
         case 'events': {
           const changes = message.events.flatMap((event): Change[] => {
-            const key = renaming.keyOf(event.key);
+            const key = renaming.keyOf(event.keyBytes);
             return key === undefined ? [] : [{ key, value: event.type === 'put' ? event.kv.value : undefined }];
           });
           if (changes.length === 0) break;

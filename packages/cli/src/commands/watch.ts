@@ -88,7 +88,7 @@ const MAX_VARIABLE_BYTES = 100_000;
 
 /** Runs the program with the variables of an event. Leaves out variables that are too long, and reports their names. */
 function runForEvent(io: Io, program: readonly string[], event: WatchEvent): Promise<ExitCode> {
-  const [key, value] = [variableOf(event.key), event.type === 'put' ? variableOf(event.kv.value) : ''];
+  const [key, value] = [variableOf(event.keyBytes), event.type === 'put' ? variableOf(event.kv.value) : ''];
   const [type, revision] = [event.type === 'put' ? 'PUT' : 'DELETE', String(event.modRevision)];
   const environment = {
     ETCDWIRE_WATCH_TYPE: type,
@@ -114,11 +114,11 @@ function runForEvent(io: Io, program: readonly string[], event: WatchEvent): Pro
 }
 
 function printEvent(out: Output, event: WatchEvent): void {
-  const { type, key, modRevision, prevKv } = event;
+  const { type, keyBytes: key, modRevision, prevKv } = event;
   const wireType = type === 'put' ? 'PUT' : 'DELETE';
   if (out.format === 'json') return out.json(eventJson(type, event.type === 'put' ? event.kv : event, prevKv));
   if (out.format === 'simple') {
-    const previous = prevKv === undefined ? [] : [out.keyText(prevKv.key), out.keyText(prevKv.value)];
+    const previous = prevKv === undefined ? [] : [out.keyText(prevKv.keyBytes), out.keyText(prevKv.value)];
     const value = event.type === 'put' ? out.keyText(event.kv.value) : '';
     return out.line([wireType, ...previous, out.keyText(key), value].join('\n'));
   }

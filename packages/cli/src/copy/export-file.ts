@@ -44,7 +44,7 @@ export class ExportWriter {
 
   async add(kvs: Iterable<KeyValue>): Promise<void> {
     let lines = '';
-    for (const { key, value, modRevision, lease } of kvs) {
+    for (const { keyBytes: key, value, modRevision, lease } of kvs) {
       this.count += 1;
       lines += lineOf({
         ...bytesField('key', key),

@@ -19,16 +19,16 @@ export class RangeCopy {
 
   async take(kvs: readonly KeyValue[], clusterId: bigint): Promise<void> {
     for (const kv of kvs) {
-      const key = this.#renaming.keyOf(kv.key);
+      const key = this.#renaming.keyOf(kv.keyBytes);
       if (key === undefined) continue;
-      const stored = await this.#stored.advanceTo(key, (other) => this.#delete(other.key, clusterId));
+      const stored = await this.#stored.advanceTo(key, (other) => this.#delete(other.keyBytes, clusterId));
       if (!isEqual(stored, kv.value)) await this.#add({ key, value: kv.value }, clusterId);
     }
   }
 
   /** Compares the rest of the destination, and returns the changes that are not applied yet. */
   async rest(clusterId: bigint): Promise<readonly Change[]> {
-    await this.#stored.advanceTo(undefined, (other) => this.#delete(other.key, clusterId));
+    await this.#stored.advanceTo(undefined, (other) => this.#delete(other.keyBytes, clusterId));
     return this.#pending.all;
   }
 

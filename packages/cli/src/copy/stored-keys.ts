@@ -21,7 +21,7 @@ export class StoredKeys {
       this.#next ??= this.#read();
       const kv = await this.#next;
       if (kv === undefined) return undefined;
-      const order = key === undefined ? -1 : compareBytes(kv.key, key);
+      const order = key === undefined ? -1 : compareBytes(kv.keyBytes, key);
       if (order > 0) return undefined;
       this.#next = undefined;
       if (order === 0) return kv;

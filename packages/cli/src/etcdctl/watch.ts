@@ -9,6 +9,7 @@ import {
   type StreamHandler,
   type WatchBatch,
   type WatchEvent,
+  wireOf,
 } from '../../../../src/internal.js';
 import { runProgram } from '../child.js';
 import type { KeyFlags } from '../commands/key-flags.js';
@@ -146,9 +147,9 @@ function watchedEvents({ header, events }: { header: ResponseHeader; events: rea
       type: event.type === 'put' ? 0 : 1,
       kv:
         event.type === 'put'
-          ? event.kv
-          : { ...KeyValueMessage.create(), key: event.key, modRevision: event.modRevision },
-      prevKv: event.prevKv,
+          ? wireOf(event.kv)
+          : { ...KeyValueMessage.create(), key: event.keyBytes, modRevision: event.modRevision },
+      prevKv: event.prevKv && wireOf(event.prevKv),
     })),
   };
 }
@@ -161,7 +162,7 @@ async function runForEach(
     const code = await runProgram(program, {
       ETCD_WATCH_REVISION: String(header.revision),
       ETCD_WATCH_EVENT_TYPE: event.type === 'put' ? '"PUT"' : '"DELETE"',
-      ETCD_WATCH_KEY: goQuoted(event.key),
+      ETCD_WATCH_KEY: goQuoted(event.keyBytes),
       ETCD_WATCH_VALUE: goQuoted(event.type === 'put' ? event.kv.value : ''),
     });
     if (code === ExitCode.OK) continue;

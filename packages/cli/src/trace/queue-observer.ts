@@ -1,4 +1,4 @@
-import { Client, type ClientOptions, monotonicMs, pause, prefix } from '../../../../src/internal.js';
+import { Client, type ClientOptions, monotonicMs, pause, prefix, textOf } from '../../../../src/internal.js';
 
 /** The queue of a lock after a change. */
 export interface QueueState {
@@ -28,7 +28,7 @@ export async function observeQueue(options: ClientOptions, name: string): Promis
   const states: QueueState[] = [];
   const client = new Client(options);
   const { header, kvs } = await client.range(prefix(`${name}/`), { keysOnly: true });
-  const createRevisions = new Map(kvs.map((kv) => [kv.keyText(), kv.createRevision]));
+  const createRevisions = new Map(kvs.map((kv) => [textOf(kv.keyBytes), kv.createRevision]));
   const note = (revision: bigint, change: QueueState['change']): void => {
     const sorted = [...createRevisions].sort(([, a], [, b]) => (a < b ? -1 : 1));
     states.push({ atMs: monotonicMs(), revision, change, queue: sorted.map(([key]) => key), token: sorted[0]?.[1] });
@@ -38,7 +38,7 @@ export async function observeQueue(options: ClientOptions, name: string): Promis
   const follow = async (): Promise<void> => {
     for await (const { revision, events } of watch.batches()) {
       for (const event of events) {
-        const key = event.keyText();
+        const key = textOf(event.keyBytes);
         const isKnown = createRevisions.has(key);
         if (event.type === 'put') createRevisions.set(key, event.kv.createRevision);
         else createRevisions.delete(key);

@@ -180,14 +180,14 @@ export function grpcServer(answer: (stream: ServerHttp2Stream) => void): Promise
 
 /** Checks that no client waits for a lock. */
 export async function assertNoWaiters(etcd: Client, name: string): Promise<void> {
-  const keys = (await inspectLock(etcd, name)).waiters.map(({ kv }) => kv.keyText());
+  const keys = (await inspectLock(etcd, name)).waiters.map(({ kv }) => kv.key);
   assertResult('the keys in the queue after the key of the holder', () => keys, []);
 }
 
 /** Checks that no client holds a lock. */
 export async function assertNoHolder(etcd: Client, name: string): Promise<void> {
   const { holder } = await inspectLock(etcd, name);
-  assertResult('the key of the holder', () => holder?.kv.keyText(), undefined);
+  assertResult('the key of the holder', () => holder?.kv.key, undefined);
 }
 
 let names = 0;

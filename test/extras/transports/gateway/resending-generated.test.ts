@@ -106,7 +106,7 @@ async function history(direct: Client, name: string, from: bigint): Promise<stri
   const watch = direct.watch(prefix(`${name}/`), { startRevision: from });
   await direct.put(`${name}/end`, '');
   for await (const event of watch) {
-    if (event.keyText() === `${name}/end`) break;
+    if (event.key === `${name}/end`) break;
     if (event.type === 'put') values.push(event.kv.text());
   }
   return values;

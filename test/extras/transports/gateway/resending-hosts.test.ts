@@ -87,7 +87,7 @@ async function history(key: string, from: bigint): Promise<string[]> {
   await etcd.put(`${key}~`, '');
   const values: string[] = [];
   for await (const event of watch) {
-    if (event.keyText() !== key) return values;
+    if (event.key !== key) return values;
     values.push(valueText(event));
   }
   throw new Error('the watch ended');
