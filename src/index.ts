@@ -13,6 +13,7 @@ export {
   type ClientReason,
   EtcdError,
   type EtcdErrorDetails,
+  type Int64Like,
   type LogDetails,
   type Logger,
   type ObjectFirstLogger,

@@ -13,10 +13,22 @@ export function show(value: unknown): string {
   return typeof value === 'number' ? `the number ${value}` : describeType(value);
 }
 
-/** Checks that the value is a bigint from `least` to the maximum int64. */
-export function checkInt64(value: bigint, argument: string, least = 0n): bigint {
-  if (typeof value === 'bigint' && value >= least && value <= INT64_MAX) return value;
-  throw invalidInput(argument, show(value), `a bigint from ${least} to 2^63 - 1`);
+/**
+ * A revision, a version or the ID of a lease, as an argument: a bigint, or a number that is a safe integer. Results
+ * contain bigints.
+ */
+export type Int64Like = bigint | number;
+
+/** Checks that the value is an integer from `least` to the maximum int64. Returns it as a bigint. */
+export function checkInt64(value: Int64Like, argument: string, least = 0n): bigint {
+  const integer = Number.isSafeInteger(value) ? BigInt(value) : value;
+  if (typeof integer === 'bigint' && integer >= least && integer <= INT64_MAX) return integer;
+  throw invalidInput(argument, show(value), `a bigint or a safe integer from ${least} to 2^63 - 1`);
+}
+
+/** Returns an optional argument that `checkInt64` has checked as a bigint. */
+export function int64Of(value: Int64Like | undefined): bigint | undefined {
+  return value === undefined ? undefined : BigInt(value);
 }
 
 /** Checks that the value is a bigint in the range of uint64, such as the ID of a member or a cluster. */

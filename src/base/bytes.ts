@@ -54,7 +54,10 @@ export function toBytes(value: BytesLike, argument: string): Uint8Array {
       );
     return value === '' ? NO_BYTES : encodeText(value);
   }
-  if (!isBytes(value)) throw invalidInput(argument, describeType(value), 'a string or a Uint8Array');
+  if (!isBytes(value)) {
+    const more = argument === 'value' ? '; for anything else, pass JSON.stringify(value), or use typed keys' : '';
+    throw invalidInput(argument, describeType(value), `a string or a Uint8Array${more}`);
+  }
   try {
     return copyOf(plain(value), 0, value.length);
   } catch {

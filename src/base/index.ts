@@ -22,6 +22,8 @@ export {
   checkSignal,
   checkText,
   checkUint64,
+  type Int64Like,
+  int64Of,
   isPlain,
   KEYS_HINTS,
   oneOf,

@@ -4,6 +4,7 @@ import {
   checkOptions,
   checkSignal,
   compareBytes,
+  type Int64Like,
   iterate,
   ownBytes,
   toBytes,
@@ -114,8 +115,8 @@ export class Election {
    *
    * @throws EtcdError with reason `LockLost` if the session's lease does not hold the leadership with this token.
    */
-  async resume(token: bigint, options: WaitOptions = {}): Promise<Leadership> {
-    checkInt64(token, 'token', 1n);
+  async resume(token: Int64Like, options: WaitOptions = {}): Promise<Leadership> {
+    const createRevision = checkInt64(token, 'token', 1n);
     const session = this.#session;
     const { client } = session;
     const wanted = queueKey(this.name, session.leaseId);
@@ -123,7 +124,7 @@ export class Election {
       const leaveLocalQueue = await session.localQueue(wanted.key).enter(waiting.signal);
       try {
         const own = await readIfFirst(client, wanted, waiting);
-        if (own?.createRevision !== token) throw keyGone();
+        if (own?.createRevision !== createRevision) throw keyGone();
         return hold(Leadership, session, this.name, own, leaveLocalQueue);
       } catch (error) {
         leaveLocalQueue();

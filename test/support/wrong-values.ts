@@ -84,7 +84,7 @@ export const SIGNAL = kind(new AbortController().signal, 'null');
 /** The ID that a new lease gets. */
 export const LEASE_ID = kind(1n);
 /** An existing lease, whose ID may be negative. */
-export const LEASE = kind(1n, '-1n');
+export const LEASE = kind(1n, '-1n', '-1');
 export const TTL = kind(60);
 export const ANY: Kind = { right: 'any', accepts: Object.keys(WRONG) as WrongName[] };
 

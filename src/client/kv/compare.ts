@@ -4,6 +4,7 @@ import {
   checkedLaterAll,
   checkFields,
   checkInt64,
+  type Int64Like,
   invalidInput,
   ownBytes,
   printable,
@@ -27,7 +28,7 @@ export type Compare =
       readonly target: 'version' | 'createRevision' | 'modRevision' | 'lease';
       readonly keys: Keys;
       readonly operator: Operator;
-      readonly operand: bigint;
+      readonly operand: Int64Like;
     }
   | { readonly target: 'value'; readonly keys: Keys; readonly operator: Operator; readonly operand: BytesLike };
 
@@ -44,16 +45,16 @@ export type Compare =
  */
 export const compare = {
   /** Compares the key's version: the number of puts since the key was created, or 0n if the key does not exist. */
-  version: (keys: Keys, operator: Operator, operand: bigint): Compare =>
+  version: (keys: Keys, operator: Operator, operand: Int64Like): Compare =>
     ownCondition({ target: 'version', keys, operator, operand }),
   /** Compares the revision at which the key was created, or 0n if the key does not exist. */
-  createRevision: (keys: Keys, operator: Operator, operand: bigint): Compare =>
+  createRevision: (keys: Keys, operator: Operator, operand: Int64Like): Compare =>
     ownCondition({ target: 'createRevision', keys, operator, operand }),
   /** Compares the revision of the key's last put, or 0n if the key does not exist. */
-  modRevision: (keys: Keys, operator: Operator, operand: bigint): Compare =>
+  modRevision: (keys: Keys, operator: Operator, operand: Int64Like): Compare =>
     ownCondition({ target: 'modRevision', keys, operator, operand }),
   /** Compares the ID of the key's lease, or 0n if the key has no lease. */
-  lease: (keys: Keys, operator: Operator, operand: bigint): Compare =>
+  lease: (keys: Keys, operator: Operator, operand: Int64Like): Compare =>
     ownCondition({ target: 'lease', keys, operator, operand }),
   /** Requires that the key exists or, for a range, that the range contains at least one key. */
   exists: (keys: Keys): Compare => compare.createRevision(keys, '>', 0n),
@@ -84,8 +85,8 @@ const COMPARE_TARGETS = {
 /** Checks the operator and the operand. Returns the condition with a copy of the keys. */
 function ownCondition(condition: Compare): Compare {
   checkChoice(COMPARE_RESULTS, condition.operator, 'operator');
-  if (condition.target !== 'value') checkInt64(condition.operand, 'operand');
-  return printable({ ...condition, keys: ownKeys(condition.keys) });
+  const operand = condition.target === 'value' ? condition.operand : checkInt64(condition.operand, 'operand');
+  return printable({ ...condition, operand, keys: ownKeys(condition.keys) } as Compare);
 }
 
 /** Checks a condition, and converts it to the message `Compare` of a request. */

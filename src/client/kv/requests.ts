@@ -5,6 +5,8 @@ import {
   checkFields,
   checkInt64,
   EtcdError,
+  type Int64Like,
+  int64Of,
   invalidInput,
   KEYS_HINTS,
   oneOf,
@@ -32,7 +34,7 @@ export interface Sort {
 /** Options of `get` and of `op.get`. */
 export interface GetOptions {
   /** Reads the store as it was at this revision. Default 0n: the latest revision. */
-  readonly revision?: bigint | undefined;
+  readonly revision?: Int64Like | undefined;
   /**
    * Lets a member answer from its own data without asking the leader. The answer needs no quorum, but it may be stale.
    * Default false: the read is linearizable.
@@ -57,13 +59,13 @@ export interface GetOptions {
  */
 export interface ScanOptions extends GetOptions {
   /** Selects keys that were last put at or after this revision. */
-  readonly minModRevision?: bigint | undefined;
+  readonly minModRevision?: Int64Like | undefined;
   /** Selects keys that were last put at or before this revision. */
-  readonly maxModRevision?: bigint | undefined;
+  readonly maxModRevision?: Int64Like | undefined;
   /** Selects keys that were created at or after this revision. */
-  readonly minCreateRevision?: bigint | undefined;
+  readonly minCreateRevision?: Int64Like | undefined;
   /** Selects keys that were created at or before this revision. */
-  readonly maxCreateRevision?: bigint | undefined;
+  readonly maxCreateRevision?: Int64Like | undefined;
 }
 
 /** Options of `range` and of `op.range`. */
@@ -220,7 +222,7 @@ export const withLastRev: () => FirstOf = firstOf('modRevision', 'desc');
  * const before = own.header.revision - 1n;
  * const { kvs } = await etcd.range(prefix('queue/'), { ...withLastCreate(), ...withMaxCreateRev(before) });
  */
-export function withMaxCreateRev(maxCreateRevision: bigint): { readonly maxCreateRevision: bigint } {
+export function withMaxCreateRev(maxCreateRevision: Int64Like): { readonly maxCreateRevision: bigint } {
   return printable({ maxCreateRevision: checkInt64(maxCreateRevision, 'maxCreateRevision') });
 }
 
@@ -251,16 +253,16 @@ export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions
     key,
     rangeEnd,
     limit: limit === undefined ? undefined : BigInt(limit),
-    revision: options.revision,
+    revision: int64Of(options.revision),
     sortOrder: sorted ? SORT_ORDERS[sort.order] : undefined,
     sortTarget: sorted ? SORT_TARGETS[sort.target] : undefined,
     serializable,
     keysOnly,
     countOnly,
-    minModRevision: options.minModRevision,
-    maxModRevision: options.maxModRevision,
-    minCreateRevision: options.minCreateRevision,
-    maxCreateRevision: options.maxCreateRevision,
+    minModRevision: int64Of(options.minModRevision),
+    maxModRevision: int64Of(options.maxModRevision),
+    minCreateRevision: int64Of(options.minCreateRevision),
+    maxCreateRevision: int64Of(options.maxCreateRevision),
   };
 }
 

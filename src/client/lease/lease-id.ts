@@ -1,4 +1,4 @@
-import { checkInt64, invalidInput, show } from '../../base/index.js';
+import { checkInt64, type Int64Like, invalidInput, show } from '../../base/index.js';
 
 /**
  * A lease, given by its ID or by an object that contains the ID: a `Lease`, a `KeepAlive` or a `Session`. The object
@@ -9,7 +9,7 @@ import { checkInt64, invalidInput, show } from '../../base/index.js';
  * await etcd.put('a', 'x', { lease });
  * await etcd.put('b', 'x', { lease: lease.id });
  */
-export type LeaseLike = bigint | { readonly id: bigint } | { readonly leaseId: bigint };
+export type LeaseLike = Int64Like | { readonly id: bigint } | { readonly leaseId: bigint };
 
 /**
  * Returns the ID of a lease. `argument` is the name of the argument in error messages. An ID may be negative, because
@@ -27,6 +27,6 @@ export function leaseIdOf(lease: LeaseLike, argument: string): bigint {
 export function leaseIdOrNone(lease: LeaseLike, argument: string): bigint {
   const isObject = typeof lease === 'object' && lease !== null;
   const id = !isObject ? lease : 'id' in lease ? lease.id : lease.leaseId;
-  if (typeof id === 'bigint') return checkInt64(id, argument, -(2n ** 63n));
-  throw invalidInput(argument, show(lease), 'a lease ID (bigint), a Lease, a KeepAlive or a Session');
+  if (typeof id === 'bigint' || typeof id === 'number') return checkInt64(id, argument, -(2n ** 63n));
+  throw invalidInput(argument, show(lease), 'a lease ID, a Lease, a KeepAlive or a Session');
 }

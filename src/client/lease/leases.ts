@@ -3,6 +3,8 @@ import {
   checkInt64,
   checkOptions,
   EtcdError,
+  type Int64Like,
+  int64Of,
   invalidInput,
   monotonicMs,
   type Printable,
@@ -49,7 +51,7 @@ export interface GrantOptions extends CallOptions {
   /** Seconds until the lease expires unless it is renewed: an integer from 1 to 9,000,000,000. */
   readonly ttl: number;
   /** The ID of the lease, above 0n. Default: the server chooses the ID. */
-  readonly id?: bigint | undefined;
+  readonly id?: Int64Like | undefined;
 }
 
 const GRANT_OPTIONS = { ttl: checkTtl, id: checkLeaseId, ...CALL_OPTIONS } as const;
@@ -186,7 +188,7 @@ export class LeaseClient {
       },
     };
     const method = id === undefined ? REPEATABLE_GRANT : leaseMethods.leaseGrant;
-    const response = await this.#rpc.call(method, { ttl, id }, withObserver(call, observer));
+    const response = await this.#rpc.call(method, { ttl, id: int64Of(id) }, withObserver(call, observer));
     return granted(response.header, response.id, Number(response.ttl), sent);
   }
 
@@ -314,7 +316,7 @@ function granted(
   return lease;
 }
 
-function checkLeaseId(id: bigint, argument: string): bigint {
+function checkLeaseId(id: Int64Like, argument: string): bigint {
   return checkInt64(id, argument, 1n);
 }
 

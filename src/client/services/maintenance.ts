@@ -9,6 +9,7 @@ import {
   checkUint64,
   concatBytes,
   EtcdError,
+  type Int64Like,
   iterate,
   type SignalOption,
 } from '../../base/index.js';
@@ -148,7 +149,7 @@ export class Maintenance {
    */
   async hashKV(
     endpoint: string,
-    revision = 0n,
+    revision: Int64Like = 0n,
     options: MemberCallOptions = {},
   ): Promise<WithHeader<{ readonly hash: number; readonly compactRevision: bigint; readonly hashRevision: bigint }>> {
     const callOptions = slowCall(endpoint, options, 'maintenance.hashKV');

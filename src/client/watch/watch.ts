@@ -5,6 +5,8 @@ import {
   checkInt64,
   checkPositive,
   checkSignal,
+  type Int64Like,
+  int64Of,
   NO_BYTES,
   onAbort,
   oneOf,
@@ -25,7 +27,7 @@ const FILTERS = { put: FilterType.NODELETE, delete: FilterType.NOPUT } as const;
 /** Options of a watch: where the watch begins, and which events it delivers. */
 export interface WatchOptions {
   /** The first revision whose events the watch delivers. Default: 0n, for every event after the watch is created. */
-  readonly startRevision?: bigint | undefined;
+  readonly startRevision?: Int64Like | undefined;
   /** Also delivers each key as it was before the event. Default: false. */
   readonly prevKv?: boolean | undefined;
   /** Delivers only puts, or only deletions. Default: both. */
@@ -118,7 +120,7 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     const parts = new WatchParts(stream, {
       scope,
       keys: ownKeys(keys),
-      startRevision: options.startRevision ?? 0n,
+      startRevision: int64Of(options.startRevision) ?? 0n,
       filter: only && FILTERS[only],
       prevKv: options.prevKv,
       bufferBytes,

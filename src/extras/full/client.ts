@@ -4,6 +4,7 @@ import {
   checkInt64,
   checkMs,
   checkOptions,
+  type Int64Like,
   invalidInput,
   show,
 } from '../../base/index.js';
@@ -197,7 +198,7 @@ export class Client extends CoreClient implements Keyspace {
    * revision does not exist yet.
    */
   async compact(
-    revision: bigint,
+    revision: Int64Like,
     options: { readonly physical?: boolean | undefined } & CallOptions = {},
   ): Promise<WithHeader<object>> {
     checkOptions(options, COMPACT_OPTIONS, 'compact');

@@ -8,6 +8,7 @@ import {
   checkOptions,
   checkPositiveCount,
   EtcdError,
+  type Int64Like,
   invalidInput,
   monotonicMs,
   pause,
@@ -41,7 +42,7 @@ export interface CreateOptions extends WriteOptions {
 /** What `updateKey` and `deleteKeyIf` expect of the key. The caller must give exactly one of the properties. */
 export interface Expected {
   /** The revision of the key's last put. */
-  readonly modRevision?: bigint | undefined;
+  readonly modRevision?: Int64Like | undefined;
   /** The value of the key. It may have been put any number of times. */
   readonly oldValue?: BytesLike | undefined;
 }
@@ -66,7 +67,7 @@ export interface NotWritten<Reason extends 'exists' | 'missing' | 'changed'> {
   readonly current: Reason extends 'missing' ? undefined : KeyValue;
 }
 
-function checkRevision(revision: bigint, argument: string): bigint {
+function checkRevision(revision: Int64Like, argument: string): bigint {
   return checkInt64(revision, argument, 1n);
 }
 

@@ -6,6 +6,7 @@ import {
   clientClosed,
   compareBytes,
   EtcdError,
+  type Int64Like,
   invalidInput,
   KEYS_HINTS,
   monotonicMs,
@@ -188,14 +189,14 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
    * const { header } = await etcd.put('config/size', '10');
    * await config.waitForRevision(header.revision, { timeoutMs: 5_000 });
    */
-  async waitForRevision(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
+  async waitForRevision(revision: Int64Like, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
     checkOptions(options, TIME_LIMITS, 'waitForRevision');
-    checkInt64(revision, 'revision');
+    const awaited = checkInt64(revision, 'revision');
     const { signal } = options;
     this.#checkOpen();
     if (signal?.aborted) throw canceled(signal, 'rejected');
-    if (this.revision > 0n && this.revision >= revision) return;
-    const reached = this.#waits.add(revision, options);
+    if (this.revision > 0n && this.revision >= awaited) return;
+    const reached = this.#waits.add(awaited, options);
     void this.#readStateWhileAwaited();
     await reached;
   }

@@ -6,6 +6,8 @@ import {
   checkSignal,
   checkUint64,
   EtcdError,
+  type Int64Like,
+  int64Of,
   iterate,
   KEYS_HINTS,
   pause,
@@ -66,7 +68,7 @@ export interface MirrorOptions {
    * revision alone that a store was restored, if the store has passed this revision again since then. So also pass
    * `clusterId`, and restore with `etcdutl snapshot restore --bump-revision --mark-compacted`.
    */
-  readonly fromRevision?: bigint | undefined;
+  readonly fromRevision?: Int64Like | undefined;
   /**
    * The ID of the cluster that `fromRevision` belongs to: the `clusterId` of the message that had this revision. If
    * another cluster answers, the first message is `resync`, and the whole range follows. Default 0n: any cluster.
@@ -151,7 +153,7 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
   }
 
   async *#messages(signal: AbortSignal): AsyncGenerator<MirrorMessage, void> {
-    let { fromRevision = 0n } = this.#options;
+    let fromRevision = int64Of(this.#options.fromRevision) ?? 0n;
     let phase: Phase = 'starting';
     let readsWhole = false;
     for (let failures = 0; ; failures += 1) {

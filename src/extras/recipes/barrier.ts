@@ -1,5 +1,13 @@
 import { checkOptions } from '../../base/index.js';
-import { type CoreKeyspace, checkClient, compare, leaseIdOrNone, op, PUT_HINTS } from '../../client/index.js';
+import {
+  type CoreKeyspace,
+  checkClient,
+  compare,
+  type LeaseLike,
+  leaseIdOrNone,
+  op,
+  PUT_HINTS,
+} from '../../client/index.js';
 import { checkName, type WaitOptions, watchUntil, withinLimit } from '../../locks/index.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../../rpc/index.js';
 import { swapKey } from '../keys/index.js';
@@ -31,7 +39,7 @@ export class Barrier {
    * Puts the barrier's key. Returns false if the key already existed. With a `lease`, etcd deletes the key when the
    * lease ends. Without a lease, the key exists until a client releases the barrier, even if this process ends.
    */
-  async hold(options: { readonly lease?: bigint | undefined } & CallOptions = {}): Promise<boolean> {
+  async hold(options: { readonly lease?: LeaseLike | undefined } & CallOptions = {}): Promise<boolean> {
     checkOptions(options, HOLD_OPTIONS, 'Barrier.hold', PUT_HINTS);
     const { lease, ...callOptions } = options;
     const txn = { if: [compare.missing(this.name)], then: [op.put(this.name, '', { lease })] };

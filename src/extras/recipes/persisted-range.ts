@@ -4,6 +4,7 @@ import {
   checkOptions,
   EtcdError,
   environment,
+  type Int64Like,
   onAbort,
   pause,
   settledWithin,
@@ -179,7 +180,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
 
   /** Does the same as `CachedRange.waitForRevision`, but first waits until a server has confirmed the copy. */
   override async waitForRevision(
-    revision: bigint,
+    revision: Int64Like,
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<void> {
     checkOptions(options, TIME_LIMITS, 'waitForRevision');
