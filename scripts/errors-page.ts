@@ -29,7 +29,9 @@ Every \`etcdwire\` method throws one class, \`EtcdError\`. Match on \`reason\`, 
 The outcome matters for writes. A failed read can always be repeated, and the client does so within the time limit. A
 write whose outcome is \`unknown\` may be repeated only if it does no harm to apply it twice. [Rule
 S27](semantics.md#s27-a-write-is-repeated-only-if-it-provably-was-not-processed) says when the client itself repeats a write,
-and [\`retryWrites\`](writes.md) lets it repeat every write safely. No error contains a key, value, token or password.
+and [\`retryWrites\`](writes.md) lets it repeat every write safely. No error contains a value,
+a token or a password. Only an error with reason [\`PermissionDenied\`](#permissiondenied) contains keys: those of the
+request.
 `;
 
 const CLIENT_PART = `

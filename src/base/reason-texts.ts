@@ -264,7 +264,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   PermissionNotGiven: { cause: 'The request names no permission.', remedy: 'Give a permission.' },
   PermissionDenied: {
-    cause: 'The user has no permission for the key or the call.',
+    cause: 'The user has no permission for the key or the call. The error names the user and the keys of the request.',
     remedy:
       'Grant a role with the permission. Locks, queues and the gateway also use keys that the caller does not name.',
   },

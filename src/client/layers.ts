@@ -6,11 +6,13 @@ import {
   checkLogger,
   checkMs,
   checkPositiveCount,
+  type EtcdError,
   invalidInput,
   type Logger,
   NO_BYTES,
   oneOf,
   show,
+  textOf,
 } from '../base/index.js';
 import { checkTls, type Endpoint, parseEndpoints, type TlsSource } from '../host/index.js';
 import {
@@ -41,6 +43,7 @@ import {
   type TransportOptions,
 } from '../wire/index.js';
 import { Closers } from './closers.js';
+import { naming } from './denied.js';
 import type { KeyspaceCore } from './keyspace.js';
 import { checkKey, GUARD_PREFIX } from './kv/keys.js';
 
@@ -201,6 +204,9 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
       : auth === undefined || permission !== undefined
         ? undefined
         : learn(auth as Credentials);
+  const guardPrefix = checkKey(options.guardPrefix ?? GUARD_PREFIX, 'guardPrefix').slice();
+  const denied = (error: EtcdError, request: unknown): EtcdError =>
+    naming(error, request, known && 'username' in known ? known.username : undefined, textOf(guardPrefix));
   const transportOptions = transportOptionsOf(options);
   const interceptors = checkInterceptors(options.interceptors);
   const transportOf = options.transport ?? defaultTransport;
@@ -222,6 +228,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
     balance: BALANCES[options.balance ?? 'sticky'],
     events,
     secrets,
+    denied,
   });
   // The diagnostics describe each call as the interceptors have changed it. An interceptor sees a call once, however
   // often the channel retries the call. If an outer layer repeats the call, for example with a new token, the
@@ -242,6 +249,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
       isClosing: () => closers.isClosing,
       events,
       callSites,
+      denied,
       cluster: channel.cluster,
       maxStreams: () => channel.maxStreams,
     },
@@ -259,7 +267,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
     maxReceiveBytes: transportOptions.maxReceiveBytes,
     closers,
     leaseHolders: new Map(),
-    guardPrefix: checkKey(options.guardPrefix ?? GUARD_PREFIX, 'guardPrefix').slice(),
+    guardPrefix,
     guarding: transportOf.guarding as KeyspaceCore['guarding'],
   };
 }

@@ -1,6 +1,6 @@
 import { amended, concatBytes, EtcdError, explained, randomId, textOf, toBytes } from '../base/index.js';
 import { mismatch, type PreparedTxn } from '../client/index.js';
-import type * as wire from '../gen/etcdserverpb/rpc.js';
+import * as wire from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
 import { type CallOptions, type Rpc, withObserver } from '../rpc/index.js';
@@ -129,12 +129,29 @@ export class Guards {
       return { header, succeeded, responses };
     } catch (error) {
       if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
+      if (!(await this.#isDenied(options))) throw error;
       const prefix = JSON.stringify(textOf(this.#guardPrefix));
       const needed =
         'locks, elections, queues, barriers, registrations and writes with retryWrites also put guards, which make ' +
         'their writes safe';
       throw explained(error, `${error.problem}; ${needed}: grant readwrite on the prefix ${prefix}`);
     }
+  }
+
+  /** Whether the server denies the put of a guard. Asks with a put whose condition is never true. */
+  async #isDenied(options: CallOptions): Promise<boolean> {
+    const target = { case: 'version', value: 0n } as const;
+    const isNever = {
+      key: this.#guardPrefix,
+      target: wire.CompareTarget.VERSION,
+      result: wire.CompareResult.LESS,
+      targetUnion: target,
+    };
+    const put = { request: { case: 'requestPut', value: { key: this.#guardPrefix } } } as const;
+    return this.#rpc.call(kvMethods.txn, { compare: [isNever], success: [put] }, options).then(
+      () => false,
+      (error: unknown) => error instanceof EtcdError && error.reason === 'PermissionDenied',
+    );
   }
 }
 

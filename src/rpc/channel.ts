@@ -57,6 +57,8 @@ interface ChannelOptions {
   readonly balance?: Balance | undefined;
   readonly events?: ClientEvents | undefined;
   readonly secrets?: PlaintextRule | undefined;
+  /** Adds what a request has asked for to an error with reason `PermissionDenied`. */
+  readonly denied?: ((error: EtcdError, request: unknown) => EtcdError) | undefined;
 }
 
 interface Failed extends Verdict {
@@ -78,15 +80,17 @@ export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
   readonly #queue: CallQueue;
   readonly #secrets: PlaintextRule | undefined;
+  readonly #denied: (error: EtcdError, request: unknown) => EtcdError;
   readonly #closed = new AbortController();
   readonly cluster: ClusterIdentity;
 
   constructor(
     endpoints: readonly Endpoint[],
     transportOf: (endpoint: Endpoint) => Transport,
-    { maxInFlight = MAX_IN_FLIGHT, balance = 'in-order', events, secrets }: ChannelOptions = {},
+    { maxInFlight = MAX_IN_FLIGHT, balance = 'in-order', events, secrets, denied }: ChannelOptions = {},
   ) {
     this.#secrets = secrets;
+    this.#denied = denied ?? ((error) => error);
     this.#endpoints = new EndpointPool(endpoints, transportOf, { balance, events });
     this.#queue = new CallQueue(this.#endpoints, maxInFlight);
     this.cluster = new ClusterIdentity(({ problem, endpoint }) =>
@@ -313,7 +317,8 @@ export class Channel implements Transport {
       if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, failures);
       if (isTimeout && before !== undefined) throw callTimedOut(call, outcome, before.failures);
       // The refusal of the last attempt proves nothing about the attempts before it.
-      throw withCallers(error.outcome === outcome ? error : amended(error, { outcome }));
+      const last = error.outcome === outcome ? error : amended(error, { outcome });
+      throw withCallers(last.reason === 'PermissionDenied' ? this.#denied(last, call.request) : last);
     }
     call.observer?.retry?.(error);
     return { ...decided, last: error, failures, delayMs };

@@ -5,6 +5,7 @@ import {
   checkSignal,
   checkText,
   clientClosed,
+  type EtcdError,
   invalidInput,
   monotonicMs,
   type SignalOption,
@@ -144,6 +145,8 @@ export interface RpcSettings extends TokenSettings {
   readonly callSites?: boolean | undefined;
   /** The default of the option `retryWrites` of writes. Undefined if the client does not have this option. */
   readonly retryWrites?: boolean | undefined;
+  /** Adds what a request has asked for to an error with reason `PermissionDenied`. */
+  readonly denied?: ((error: EtcdError, request: unknown) => EtcdError) | undefined;
   /** Reports that another cluster answers, or that the store has gone back to an older revision. */
   readonly cluster?: ClusterIdentity | undefined;
   /** Returns the number of streams that the endpoint in use allows on a connection. Default: no limit. */

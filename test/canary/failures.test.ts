@@ -10,8 +10,9 @@ import { openClient, unique } from '../support/client.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-// These tests make calls fail, at the server or on the way to the server. No error may contain a key, a value, a
-// password or a token. The tests use canaries, which are unique secret texts, and search the errors for the canaries.
+// These tests make calls fail, at the server or on the way to the server. No error may contain a value, a password or a
+// token, and only an error with reason `PermissionDenied` may contain keys. The tests use canaries, which are unique
+// secret texts, and search the errors for the canaries.
 
 watchOutput();
 
@@ -22,7 +23,9 @@ const TOKEN = canary('token');
 const VALUE = canary('value');
 /** The only key that the user may read and write. */
 const KEY = `app/${canary('key')}`;
-const FORBIDDEN = canary('forbidden-key');
+const OTHER_KEY = canary('other-key');
+/** The keys of calls that the server denies. The errors may contain them. */
+const [FORBIDDEN, PERMITTED] = [unique(), `app/${unique()}`];
 const LOCK = canary('lock');
 const ENDPOINT = inject('endpoints')[0] as string;
 
@@ -41,18 +44,19 @@ const FORBIDDEN_CALLS: Calls = {
   scan: (etcd) => etcd.scan(prefix(FORBIDDEN)).next(),
   put: (etcd) => etcd.put(FORBIDDEN, VALUE),
   delete: (etcd) => etcd.delete(prefix(FORBIDDEN), { prevKv: true }),
-  txn: (etcd) => etcd.txn({ if: [compare.value(KEY, '==', VALUE)], else: [op.put(FORBIDDEN, VALUE), op.get(KEY)] }),
+  txn: (etcd) =>
+    etcd.txn({ if: [compare.value(PERMITTED, '==', VALUE)], else: [op.put(FORBIDDEN, VALUE), op.get(PERMITTED)] }),
   compact: (etcd) => etcd.compact(1n),
   watch: (etcd) => etcd.watch(FORBIDDEN, { prevKv: true }).created(),
   mirror: (etcd) => etcd.mirror(prefix(FORBIDDEN))[Symbol.asyncIterator]().next(),
   cachedRange: (etcd) => etcd.cachedRange(prefix(FORBIDDEN)),
-  namespace: (etcd) => etcd.namespace(FORBIDDEN).put(KEY, VALUE),
-  'watch of a namespace': (etcd) => etcd.namespace(FORBIDDEN).watch(KEY).created(),
+  namespace: (etcd) => etcd.namespace(FORBIDDEN).put(PERMITTED, VALUE),
+  'watch of a namespace': (etcd) => etcd.namespace(FORBIDDEN).watch(PERMITTED).created(),
   'lease with keys': (etcd, { lease }) => etcd.lease.revoke(lease),
   'keys of a lease': (etcd, { lease }) => etcd.lease.timeToLive(lease, { keys: true }),
   'keepAlive of a lease with keys': (etcd, { lease }) => etcd.lease.keepAlive(lease).renewed(),
   'keepAliveOnce of a lease with keys': (etcd, { lease }) => etcd.lease.keepAliveOnce(lease),
-  'put of an unknown lease': (etcd) => etcd.put(KEY, VALUE, { lease: 12_345n }),
+  'put of an unknown lease': (etcd) => etcd.put(PERMITTED, VALUE, { lease: 12_345n }),
   userAdd: (etcd) => etcd.auth.userAdd('u', { password: PASSWORD }),
   userChangePassword: (etcd) => etcd.auth.userChangePassword('user', PASSWORD),
   roleGrantPermission: (etcd) => etcd.auth.roleGrantPermission('app', 'read', FORBIDDEN),
@@ -84,7 +88,7 @@ const FORBIDDEN_CALLS: Calls = {
   SelfHealingSession: async (etcd) => (await SelfHealingSession.open(etcd)).register(FORBIDDEN, VALUE, WAIT),
 };
 
-test('errors of denied or invalid calls contain no key, value, password or token', async () => {
+test('errors of denied or invalid calls contain no value, password or token', async () => {
   const { endpoints, root } = await authEtcd();
   await root.auth.userAdd('nobody', { noPassword: true });
   const { id: lease } = await root.lease.grant({ ttl: 600 });
@@ -101,7 +105,7 @@ test('errors of denied or invalid calls contain no key, value, password or token
 const KEYED_CALLS: Calls = {
   get: (etcd) => etcd.get(KEY, SOON),
   put: (etcd) => etcd.put(KEY, VALUE, SOON),
-  txn: (etcd) => etcd.txn({ then: [op.put(KEY, VALUE), op.get(FORBIDDEN)] }, SOON),
+  txn: (etcd) => etcd.txn({ then: [op.put(KEY, VALUE), op.get(OTHER_KEY)] }, SOON),
   scan: (etcd) => etcd.scan(prefix(KEY), SOON).next(),
   grant: (etcd) => etcd.lease.grant({ ttl: 60, ...SOON }),
   authenticate: (etcd) => etcd.auth.authenticate('user', PASSWORD, SOON),
@@ -158,14 +162,14 @@ test('errors of rejected, timed-out and canceled calls, and of calls after `clos
       'a watch of a compacted revision': () => etcd.watch(KEY, { startRevision: 1n }).batches().next(),
       'a future revision': () => etcd.get(KEY, { revision: 1_000_000n }),
       'a key that a transaction writes twice': () => etcd.txn({ then: [op.put(KEY, VALUE), op.put(KEY, VALUE)] }),
-      'ignoreValue for a key that does not exist': () => etcd.put(FORBIDDEN, '', { ignoreValue: true }),
+      'ignoreValue for a key that does not exist': () => etcd.put(OTHER_KEY, '', { ignoreValue: true }),
       'an unknown endpoint': () => etcd.get(KEY, { endpoint: 'http://127.0.0.1:1' }),
       'a closed cached range': async () => {
         const cached = await etcd.cachedRange(prefix(KEY));
         await cached.close();
         cached.get(KEY);
       },
-      'a key outside a cached range': async () => (await etcd.cachedRange(prefix(KEY))).get(FORBIDDEN),
+      'a key outside a cached range': async () => (await etcd.cachedRange(prefix(KEY))).get(OTHER_KEY),
       'a closed client': () => closed.put(KEY, VALUE),
       'a watch of a closed client': () => closed.watch(KEY).created(),
     },

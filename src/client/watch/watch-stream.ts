@@ -317,7 +317,13 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
         if (this.#watches.has(watch)) this.add(watch);
       };
       after(this.waitMs(causeOf(error)), createAgain, 'background');
-    } else this.#end(watch, error);
+    } else if (error.reason === 'PermissionDenied') this.#denied(watch, error);
+    else this.#end(watch, error);
+  }
+
+  #denied(watch: ServerWatch, error: EtcdError): void {
+    const { key, rangeEnd } = watch.createRequest(0n, false);
+    this.#end(watch, this.rpc.settings.denied?.(error, { key, rangeEnd }) ?? error);
   }
 
   /**
@@ -331,7 +337,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     const { key, rangeEnd } = watch.createRequest(0n, false);
     const error = await this.#readError({ key, rangeEnd });
     if (!this.#watches.has(watch)) return;
-    if (error?.reason === 'PermissionDenied') this.#end(watch, refusedWith);
+    if (error?.reason === 'PermissionDenied') this.#denied(watch, refusedWith);
     else if (this.stream === stream) this.reopen(causeOf(refusedWith));
   }
 
