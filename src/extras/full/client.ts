@@ -58,8 +58,8 @@ export interface Keyspace extends CoreKeyspace {
   mirror(keys: Keys, options?: MirrorOptions): Mirror;
 
   /**
-   * Keeps a range in memory and up to date. Resolves when the client has read the range for the first time. Close the
-   * cached range after use.
+   * Keeps a range in memory and up to date. Resolves when the client has read the range for the first time. While no
+   * server answers, waits like a watch, but at most `timeoutMs`. Close the cached range after use.
    */
   cachedRange(keys: Keys, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<CachedRange>;
 

@@ -58,7 +58,10 @@ export type CachedRangeState =
   | { readonly status: 'current' | 'syncing' }
   | { readonly status: 'stale'; readonly forMs: number };
 
-/** Opens a cached range. Resolves when the client has read the range for the first time. */
+/**
+ * Opens a cached range. Resolves when the client has read the range for the first time. While no server answers, waits
+ * like a watch, but at most `timeoutMs`.
+ */
 export async function cachedRangeOf(
   client: CoreKeyspace,
   keys: Keys,
@@ -66,7 +69,7 @@ export async function cachedRangeOf(
 ): Promise<CachedRange> {
   checkOptions(options, TIME_LIMITS, 'cachedRange', KEYS_HINTS);
   const kv = keyspaceClientOf(client);
-  const cached = new CachedKeyRange(keys, kv, (own, options) => new RangeMirror(kv, kv.watches, own, options, false));
+  const cached = new CachedKeyRange(keys, kv, (own, options) => new RangeMirror(kv, kv.watches, own, options));
   try {
     await cached.waitForRevision(0n, options);
     return cached;
@@ -123,9 +126,9 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   readonly #fold = new RangeFold();
   #ended: EtcdError | undefined;
   readonly #consumers = new Set<Changes>();
-  readonly #waits = new RevisionWaits();
-  #isReadingState = false;
   readonly #trace = new WaitTrace();
+  readonly #waits = new RevisionWaits(this.#trace);
+  #isReadingState = false;
 
   /** @internal */
   constructor(keys: Keys, kv: Pick<KV, 'txn'>, mirror: MirrorOf) {
@@ -196,7 +199,8 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     this.#checkOpen();
     if (signal?.aborted) throw canceled(signal, 'rejected');
     if (this.revision > 0n && this.revision >= awaited) return;
-    const reached = this.#waits.add(awaited, options);
+    const what = this.revision === 0n ? 'the first read of the range' : undefined;
+    const reached = this.#waits.add(awaited, options, what);
     void this.#readStateWhileAwaited();
     await reached;
   }

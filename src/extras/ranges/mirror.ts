@@ -125,20 +125,14 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
   readonly #watches: Watches;
   readonly #keys: Keys;
   readonly #options: MirrorOptions;
-  readonly #waits: boolean;
 
-  /**
-   * If `waits` is false, the mirror throws if no server answers its first call within the time limit of the client.
-   *
-   * @internal
-   */
-  constructor(kv: PagedKV, watches: Watches, keys: Keys, options: MirrorOptions, waits = true) {
+  /** @internal */
+  constructor(kv: PagedKV, watches: Watches, keys: Keys, options: MirrorOptions) {
     checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
     this.#kv = kv;
     this.#watches = watches;
     this.#keys = ownKeys(keys);
     this.#options = { ...options };
-    this.#waits = waits;
   }
 
   /**
@@ -190,7 +184,7 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
           fromRevision = 0n;
           phase = 'reading';
           yield printable({ type: 'resync', cause: error });
-        } else if (!isUnanswered || !this.#waits) throw error;
+        } else if (!isUnanswered) throw error;
         // In the remaining case, no server has answered yet. The next attempt starts at the same revision.
       } finally {
         await watch.close();

@@ -1,5 +1,5 @@
 import { at, canceled, type EtcdError, onAbort, SortedList, timedOut } from '../../base/index.js';
-import { type CallOptions, deadlineIn } from '../../rpc/index.js';
+import { type CallOptions, deadlineIn, WaitTrace } from '../../rpc/index.js';
 
 /** A pending call to `waitForRevision`. */
 interface Waiter {
@@ -13,14 +13,23 @@ interface Waiter {
 /** The pending calls to `waitForRevision` of one cached range. */
 export class RevisionWaits {
   readonly #waiters = new SortedList<Waiter, Waiter>(compareWaiters);
+  readonly #trace: WaitTrace;
   #added = 0;
+
+  /** If a call times out, its error tells what the trace contains. */
+  constructor(trace: WaitTrace = new WaitTrace()) {
+    this.#trace = trace;
+  }
 
   get isEmpty(): boolean {
     return this.#waiters.size === 0;
   }
 
-  /** Waits for a revision. Rejects after `timeoutMs`, when `signal` aborts, and with the error of `fail`. */
-  add(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<void> {
+  /**
+   * Waits for a revision. `what` is the name of the wait in the text of errors. Rejects after `timeoutMs`, when `signal` aborts,
+   * and with the error of `fail`.
+   */
+  add(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'>, what = 'waitForRevision'): Promise<void> {
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
     const deadline = deadlineIn(options, timeoutMs);
     return new Promise((resolve, reject) => {
@@ -35,7 +44,9 @@ export class RevisionWaits {
           else reject(error);
         },
       };
-      const stopTimer = at(deadline, () => waiter.end(timedOut('waitForRevision', timeoutMs, 'rejected')));
+      const { failures, endpoint } = this.#trace;
+      const late = (): EtcdError => timedOut(what, timeoutMs, 'rejected', undefined, failures, endpoint);
+      const stopTimer = at(deadline, () => waiter.end(late()));
       const offAbort = onAbort(signal, () => waiter.end(canceled(signal as AbortSignal, 'rejected')));
       this.#waiters.put(waiter, waiter);
     });

@@ -146,7 +146,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
     };
     super(keysOf(range), keyspace, (keys, options) => {
       ended = options.signal as AbortSignal;
-      if (copy === undefined) return new RangeMirror(keyspace, keyspace.watches, keys, options, false);
+      if (copy === undefined) return new RangeMirror(keyspace, keyspace.watches, keys, options);
       return continued(keyspace, copy, options, confirmed);
     });
     const signal = ended as unknown as AbortSignal;

@@ -23,7 +23,7 @@ import {
   type WireRange,
 } from '../../client/index.js';
 import { withinLimit } from '../../locks/index.js';
-import { TIME_LIMITS } from '../../rpc/index.js';
+import { TIME_LIMITS, withSharedLimit } from '../../rpc/index.js';
 import type { TypedCachedRange, TypedKeys } from '../keys/index.js';
 import { type CachedRange, decodeCopy, type RangeCopy } from '../ranges/index.js';
 import {
@@ -38,10 +38,7 @@ import {
 export interface PersistedOptions {
   /** Cancels the wait for the first keys when this signal aborts. */
   readonly signal?: SignalOption;
-  /**
-   * Maximum wait for the first keys in milliseconds. If the store has no copy, and no server answers within the time limit
-   * of the client, `persisted` rejects earlier. Default: no limit.
-   */
+  /** Maximum wait for the first keys in milliseconds. Default: no limit. */
   readonly timeoutMs?: number | undefined;
   /**
    * Receives each notice; see `PersistedRangeNotice`. The range ignores errors of this function. `onEvent` of the
@@ -123,19 +120,22 @@ export async function persisted<T>(
   checkOptions(options, PERSISTED_OPTIONS, 'persisted', KEYS_HINTS);
   const { signal, timeoutMs, onNotice } = options;
   const notify = notifier(keyspace.rpc.settings.events, onNotice);
-  const limits = { signal, maxWaitMs: timeoutMs };
-  return withinLimit('persisted', limits, undefined, (limit) => opened(limit.signal), 'timeoutMs');
-
-  async function opened(limit: AbortSignal): Promise<PersistedRange> {
-    const copy = await loaded(store, keyspace, range, notify, limit);
-    const cached = new PersistedKeyRange(keyspace, range, store, notify, copy);
-    try {
-      if (copy === undefined) await cached.waitForRevision(0n, { signal: limit });
-      return cached;
-    } catch (error) {
-      await cached.close();
-      throw error;
-    }
+  const limits = withSharedLimit({ signal, timeoutMs });
+  const load = { signal, maxWaitMs: timeoutMs };
+  const copy = await withinLimit(
+    'the load of the copy',
+    load,
+    undefined,
+    (limit) => loaded(store, keyspace, range, notify, limit.signal),
+    'timeoutMs',
+  );
+  const cached = new PersistedKeyRange(keyspace, range, store, notify, copy);
+  try {
+    if (copy === undefined) await cached.waitForRevision(0n, limits);
+    return cached;
+  } catch (error) {
+    await cached.close();
+    throw error;
   }
 }
 
