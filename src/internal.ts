@@ -48,6 +48,7 @@ export {
   keyAfter,
   keyRange,
   keysOf,
+  MAX_USUAL_TTL_S,
   type Op,
   op,
   overlaps,
@@ -173,7 +174,7 @@ export {
 } from './host/index.js';
 export { openByteStream, tlsOptions } from './host/node.js';
 export { checkReplaceable, PartFile } from './host/part-file.js';
-export { Election, type Held, MAX_USUAL_TTL_S, Mutex, Session, type WaitOptions } from './locks/index.js';
+export { Election, type Held, Mutex, Session, type WaitOptions } from './locks/index.js';
 export type { BidiStream, CallOptions, Interceptor } from './rpc/index.js';
 export {
   type CallStep,

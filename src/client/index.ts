@@ -87,11 +87,13 @@ export { holdersOf, LeaseHolders } from './lease/lease-holders.js';
 export { type LeaseLike, leaseIdOf, leaseIdOrNone } from './lease/lease-id.js';
 export {
   checkTtl,
+  checkUsualTtl,
   type GrantOptions,
   type KeepAlive,
   type Lease,
   type Leases,
   MAX_TTL,
+  MAX_USUAL_TTL_S,
   REPEATABLE_GRANT,
   type TimeToLive,
 } from './lease/leases.js';

@@ -18,7 +18,6 @@ export {
   checkSessionOf,
   DEFAULT_TTL_S,
   LEASE_OPTIONS,
-  MAX_USUAL_TTL_S,
   Session,
   type SessionOptions,
 } from './session.js';

@@ -30,8 +30,6 @@ import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
 
 /** Default TTL of a session's lease, in seconds. It is short, so that the locks of a dead process soon become free. */
 export const DEFAULT_TTL_S = 10;
-/** The longest TTL in seconds without `allowLongTtl`. */
-export const MAX_USUAL_TTL_S = 3_600;
 const CLOSE_TIMEOUT_MS = 10_000;
 
 /** Options of `Session.open`. */
@@ -122,13 +120,12 @@ export class Session extends Printable implements AsyncDisposable {
     const client = keyspaceClientOf(keyspace);
     checkOptions(options, SESSION_OPTIONS, 'Session.open');
     client.rpc.checkOpen();
-    const { ttl, allowLongTtl = false, lease, ...callOptions } = options;
+    const { ttl, allowLongTtl, lease, ...callOptions } = options;
     if (lease !== undefined) {
       if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'only one of the two');
       return new Session(client, await keptAlive(client, leaseIdOf(lease, 'lease'), callOptions));
     }
-    if (!allowLongTtl) checkUsualTtl(ttl);
-    const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL_S });
+    const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL_S, allowLongTtl });
     const keepAlive = client.leaseClient.keepAlive(granted);
     if (keepAlive.lostBy === undefined) return new Session(client, keepAlive);
     // The client was closed during the grant, or the grant took longer than the lease lives.
@@ -332,15 +329,3 @@ export function checkSessionOf<T extends { readonly client: CoreKeyspace }>(
 
 /** Options of the lease of a session that a function opens itself. */
 export type LeaseOptions = Pick<SessionOptions, 'ttl' | 'allowLongTtl'>;
-
-/**
- * Refuses a TTL that is probably a number of milliseconds, because the locks of other libraries expect milliseconds.
- */
-function checkUsualTtl(ttl = 0): void {
-  if (!(ttl > MAX_USUAL_TTL_S)) return;
-  throw invalidInput(
-    'ttl',
-    `${ttl} seconds (did you mean ttl: ${Math.ceil(ttl / 1_000)}?)`,
-    `whole seconds from 1 to ${MAX_USUAL_TTL_S}, or more with allowLongTtl: true`,
-  );
-}

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Client, type ClientOptions, connect } from '../../src/index.js';
 import { lead, SelfHealingSession, Session, withLock } from '../../src/locks.js';
-import { WorkQueue } from '../../src/recipes.js';
+import { ExpiringKeys, WorkQueue } from '../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { errorOf } from '../support/errors.js';
 
@@ -14,6 +14,9 @@ function memoryClient(): Client {
 test.each<
   [string, (etcd: Client, options: { ttl: number; allowLongTtl?: boolean; signal: AbortSignal }) => Promise<unknown>]
 >([
+  ['lease.grant', (etcd, options) => etcd.lease.grant(options)],
+  ['ExpiringKeys.put', (etcd, options) => new ExpiringKeys(etcd).put('k', '', options)],
+  ['ExpiringKeys.touch', (etcd, options) => new ExpiringKeys(etcd).touch('k', options)],
   ['Session.open', (etcd, options) => Session.open(etcd, options)],
   ['SelfHealingSession.open', (etcd, options) => SelfHealingSession.open(etcd, options)],
   ['withLock', (etcd, options) => withLock(etcd, 'lock', options, () => {})],

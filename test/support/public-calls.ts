@@ -352,7 +352,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'op.put': call({ key: KEY, value: VALUE, options: options(PUT) }, () => op.put),
   'op.delete': call({ keys: KEY, options: options(DELETE) }, () => op.delete),
   'op.txn': call({ txn: { ...TXN, accepts: ['an empty object', 'an object without a prototype'] } }, () => op.txn),
-  'Leases.grant': on('lease', { options: required({ ttl: TTL, id: LEASE_ID, ...CALL }, { ttl: 60 }) }, 'grant'),
+  'Leases.grant': on('lease', { options: required({ ...LEASE_OPTIONS, id: LEASE_ID, ...CALL }, { ttl: 60 }) }, 'grant'),
   'Leases.revoke': on('lease', { lease: LEASE, options: options(CALL) }, 'revoke'),
   'Leases.timeToLive': on('lease', { lease: LEASE, options: options({ keys: BOOLEAN, ...CALL }) }, 'timeToLive'),
   'Leases.list': on('lease', { options: options(CALL) }, 'list'),
@@ -559,12 +559,12 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     ExpiringKeys,
   ),
   'ExpiringKeys.put': locker(
-    { key: KEY, value: VALUE, options: required({ prevKv: BOOLEAN, ttl: TTL, ...WRITE }, { ttl: 60 }) },
+    { key: KEY, value: VALUE, options: required({ prevKv: BOOLEAN, ...LEASE_OPTIONS, ...WRITE }, { ttl: 60 }) },
     ({ etcd }) => new ExpiringKeys(etcd),
     'put',
   ),
   'ExpiringKeys.touch': locker(
-    { key: KEY, options: required({ ttl: TTL, ...WRITE }, { ttl: 60 }) },
+    { key: KEY, options: required({ ...LEASE_OPTIONS, ...WRITE }, { ttl: 60 }) },
     ({ etcd }) => new ExpiringKeys(etcd),
     'touch',
   ),

@@ -28,6 +28,8 @@ import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { Moment } from './moment.js';
 import type { RenewalStream } from './renewal-stream.js';
 
+/** The longest TTL in seconds without `allowLongTtl`. */
+export const MAX_USUAL_TTL_S = 3_600;
 /** The maximum TTL in seconds. etcd refuses a larger TTL (`MaxLeaseTTL` in `server/lease/lessor.go`). */
 export const MAX_TTL = 9_000_000_000;
 
@@ -48,13 +50,21 @@ const sentMoments = new WeakMap<object, Moment>();
 
 /** Options of `lease.grant`. */
 export interface GrantOptions extends CallOptions {
-  /** Seconds until the lease expires unless it is renewed: an integer from 1 to 9,000,000,000. */
+  /**
+   * Seconds until the lease expires unless it is renewed: an integer from 1 to 3,600, or to 9,000,000,000 with
+   * `allowLongTtl`.
+   */
   readonly ttl: number;
+  /**
+   * Allows a `ttl` above an hour. Without this option, the client refuses such a TTL, because callers usually mean
+   * milliseconds. Default false.
+   */
+  readonly allowLongTtl?: boolean | undefined;
   /** The ID of the lease, above 0n. Default: the server chooses the ID. */
   readonly id?: Int64Like | undefined;
 }
 
-const GRANT_OPTIONS = { ttl: checkTtl, id: checkLeaseId, ...CALL_OPTIONS } as const;
+const GRANT_OPTIONS = { ttl: checkTtl, allowLongTtl: checkBoolean, id: checkLeaseId, ...CALL_OPTIONS } as const;
 const TIME_TO_LIVE_OPTIONS = { keys: checkBoolean, ...CALL_OPTIONS } as const;
 
 /** The time that a lease has left. `grantedTtl` and `remainingTtl` are undefined if the lease does not exist. */
@@ -178,8 +188,8 @@ export class LeaseClient {
    */
   async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
     checkOptions(options, GRANT_OPTIONS, 'lease.grant');
-    const ttl = BigInt(checkTtl(options?.ttl, 'ttl'));
-    const { ttl: _, id, ...call } = options;
+    const { ttl: seconds, allowLongTtl, id, ...call } = options ?? {};
+    const ttl = BigInt(checkUsualTtl(seconds, allowLongTtl));
     // The server may have granted any of the attempts, so the client counts the TTL from the first attempt.
     let sent: Moment | undefined;
     const observer = {
@@ -323,4 +333,17 @@ function checkLeaseId(id: Int64Like, argument: string): bigint {
 export function checkTtl(ttl: number, argument: string): number {
   if (Number.isInteger(ttl) && ttl >= 1 && ttl <= MAX_TTL) return ttl;
   throw invalidInput(argument, show(ttl), `whole seconds from 1 to ${MAX_TTL}`);
+}
+
+/**
+ * Checks a TTL. Unless `allowLong` is true, refuses a TTL that is probably a number of milliseconds, because the locks
+ * and caches of other libraries expect milliseconds.
+ */
+export function checkUsualTtl(ttl: number, allowLong = false): number {
+  if (checkTtl(ttl, 'ttl') <= MAX_USUAL_TTL_S || allowLong) return ttl;
+  throw invalidInput(
+    'ttl',
+    `${ttl} seconds (did you mean ttl: ${Math.ceil(ttl / 1_000)}?)`,
+    `whole seconds from 1 to ${MAX_USUAL_TTL_S}, or more with allowLongTtl: true`,
+  );
 }

@@ -17,6 +17,7 @@ import {
 import {
   type CoreKeyspace,
   checkTtl,
+  checkUsualTtl,
   compare,
   type KeyspaceClient,
   keyspaceClientOf,
@@ -52,8 +53,13 @@ export interface ExpiringKeysOptions {
 
 /** Options of `ExpiringKeys.touch`. */
 export interface TouchOptions extends WriteOptions {
-  /** How long the key lives, in whole seconds from 1 to 9,000,000,000. */
+  /** How long the key lives, in whole seconds from 1 to 3,600, or to 9,000,000,000 with `allowLongTtl`. */
   readonly ttl: number;
+  /**
+   * Allows a `ttl` above an hour. Without this option, the client refuses such a TTL, because callers usually mean
+   * milliseconds. Default false.
+   */
+  readonly allowLongTtl?: boolean | undefined;
 }
 
 /** Options of `ExpiringKeys.put`. */
@@ -63,7 +69,7 @@ export interface ExpiringPutOptions extends TouchOptions {
 }
 
 const OPTIONS = { granularity: checkGranularity, maxKeysPerLease: checkPositiveCount } as const;
-const TOUCH_OPTIONS = { ttl: checkTtl, ...WRITE_OPTIONS } as const;
+const TOUCH_OPTIONS = { ttl: checkTtl, allowLongTtl: checkBoolean, ...WRITE_OPTIONS } as const;
 const PUT_OPTIONS = { prevKv: checkBoolean, ...TOUCH_OPTIONS } as const;
 
 /**
@@ -196,8 +202,8 @@ export class ExpiringKeys {
     options: TouchOptions,
     write: (lease: bigint, limits: WriteOptions) => Promise<T>,
   ): Promise<T> {
-    const { ttl, signal, timeoutMs = this.#client.rpc.settings.timeoutMs } = options;
-    checkTtl(ttl, 'ttl');
+    const { ttl, allowLongTtl, signal, timeoutMs = this.#client.rpc.settings.timeoutMs } = options;
+    checkUsualTtl(ttl, allowLongTtl);
     const startMs = monotonicMs();
     const deadline = startMs + timeoutMs;
     const limits: WriteOptions = internally(options, { deadline });

@@ -93,6 +93,7 @@ export class SharedLease {
     try {
       const { id, ttl } = await client.lease.grant({
         ttl: this.ttl,
+        allowLongTtl: true,
         ...internally(limits, { trace: this.#trace, goesOn: true }),
       });
       [this.id, this.ttl, this.answeredMs] = [id, ttl, monotonicMs()];
