@@ -116,7 +116,7 @@ export class CoreClient implements CoreKeyspace {
   readonly #scanner: Scanner;
   /** The closers of this keyspace. The closers of a client and all its namespaces are in `core.closers`. */
   readonly #closers = new Closers();
-  readonly #close = once((drainMs: number) => this.#end(drainMs));
+  readonly #close = once((drainMs: number, closedAt: Error) => this.#end(drainMs, closedAt));
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
   constructor(options?: CoreClientOptions | Embedded<CoreClientOptions>);
@@ -263,7 +263,8 @@ export class CoreClient implements CoreKeyspace {
    */
   async close(options: CloseOptions = {}): Promise<void> {
     checkOptions(options, CLOSE_OPTIONS, 'close');
-    return this.#close(options.drainMs ?? DRAIN_MS);
+    // A call that nothing awaits fails with an error whose stack does not show the program.
+    return this.#close(options.drainMs ?? DRAIN_MS, new Error('the client was closed here'));
   }
 
   /** Same as `close`. */
@@ -275,7 +276,7 @@ export class CoreClient implements CoreKeyspace {
     return this.core.prefix.length > 0;
   }
 
-  async #end(drainMs: number): Promise<void> {
+  async #end(drainMs: number, closedAt: Error): Promise<void> {
     const { closers, renewals, watchStream, channel, abortClosed, transport } = this.core;
     if (this.#isNamespace) {
       const done = this.#closers.close();
@@ -291,6 +292,7 @@ export class CoreClient implements CoreKeyspace {
       done.then(() => channel.idle()),
     );
     renewals?.close();
+    channel.closedAt = closedAt;
     abortClosed();
     await transport.close();
   }

@@ -175,6 +175,7 @@ const DEFAULT_ENDPOINTS = ['127.0.0.1:2379'];
 /** Hints for option names of the npm package etcd3, and for `connect`, an option of `http2`. */
 export const CLIENT_HINTS = {
   hosts: 'did you mean endpoints?',
+  username: 'pass auth: { username, password }',
   credentials: 'pass certificates as tls, and a user name and password as auth',
   connect: 'use transport: http2({ connect })',
 } as const;

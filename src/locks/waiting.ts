@@ -327,12 +327,13 @@ export async function watchUntil<T>(
   if (seen !== undefined) return seen;
   for (;;) {
     const watch = client.watch(keys, { ...waiting, only: event });
+    const batches = watch.batches();
     try {
       let interrupted = await isInterrupted(watch.created());
       while (!interrupted) {
         const found = await untilAnswered(waiting, look);
         if (found !== undefined) return found;
-        interrupted = await isInterrupted(watch.batches().next());
+        interrupted = await isInterrupted(batches.next());
       }
     } finally {
       await watch.close();

@@ -83,6 +83,8 @@ export class Channel implements Transport {
   readonly #denied: (error: EtcdError, request: unknown) => EtcdError;
   readonly #closed = new AbortController();
   readonly cluster: ClusterIdentity;
+  /** Where the program has closed the client. The cause of the errors of the calls that were in flight then. */
+  closedAt: Error | undefined;
 
   constructor(
     endpoints: readonly Endpoint[],
@@ -184,6 +186,9 @@ export class Channel implements Transport {
           failed = this.#judge(call, endpoint, startedAt, error, failed);
         }
       }
+    } catch (error) {
+      const isClosed = this.closedAt !== undefined && error instanceof EtcdError && error.reason === 'ClientClosed';
+      throw isClosed ? amended(error, { cause: this.closedAt }) : error;
     } finally {
       this.#queue.leaveEndpoint(endpoint, callClass);
     }

@@ -63,4 +63,18 @@ describe('the stack of an error', () => {
     expect(message).toContain('requested lease not found');
     expect(stack).toMatch(/the call was made here:\n(?:.*\n)*.*at forgetsToAwait .*stacks\.test\.ts/);
   });
+
+  test('names the place where the program closed the client, if it did not await the call', async () => {
+    const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
+    const put = errorOf(etcd.put('k', 'v'));
+    async function closesTooEarly(): Promise<void> {
+      await etcd.close({ drainMs: 0 });
+    }
+    await closesTooEarly();
+    const { reason, cause } = await put;
+    expect(reason).toBe('ClientClosed');
+    expect((cause as Error).stack).toMatch(
+      /^Error: the client was closed here\n(?:.*\n)*.*at closesTooEarly .*stacks\.test\.ts/,
+    );
+  });
 });

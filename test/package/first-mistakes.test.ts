@@ -53,6 +53,7 @@ test('`Client` and `connect` use the endpoint 127.0.0.1:2379 by default, with TL
 test.each<[string, unknown, string]>([
   ['credentials', { credentials: {} }, 'pass certificates as tls, and a user name and password as auth'],
   ['tls.servername', { tls: { servername: 'etcd' } }, 'did you mean serverName?'],
+  ['username', { username: 'app', password: 'x' }, 'pass auth: { username, password }'],
   ['hosts', { hosts: '127.0.0.1:2379' }, 'did you mean endpoints?'],
 ])('`Client` refuses the option `%s`, and the error names the right option', (_name, options, hint) => {
   expect(() => new Client(options as ClientOptions)).toThrow(`(${hint})`);

@@ -31,6 +31,9 @@ export interface Sort {
   readonly order: 'asc' | 'desc';
 }
 
+/** Marks types of options that only `range` accepts. No object has this property, and editors do not suggest it. */
+declare const ONLY_RANGE: unique symbol;
+
 /** Options of `get` and of `op.get`. */
 export interface GetOptions {
   /** Reads the store as it was at this revision. Default 0n: the latest revision. */
@@ -42,15 +45,8 @@ export interface GetOptions {
   readonly serializable?: boolean | undefined;
   /** Leaves the values out of the result. Default false. */
   readonly keysOnly?: boolean | undefined;
-  /**
-   * Only `range` has this option. This declaration makes the compiler reject the option even if it comes from a spread
-   * object.
-   */
-  readonly limit?: undefined;
-  /** Only `range` has this option. */
-  readonly sort?: undefined;
-  /** Only `range` has this option. */
-  readonly countOnly?: undefined;
+  /** @hidden Makes the compiler refuse the options that `withFirstCreate` and similar functions return. */
+  readonly [ONLY_RANGE]?: undefined;
 }
 
 /**
@@ -69,7 +65,7 @@ export interface ScanOptions extends GetOptions {
 }
 
 /** Options of `range` and of `op.range`. */
-export interface RangeOptions extends Omit<ScanOptions, 'limit' | 'sort' | 'countOnly'> {
+export interface RangeOptions extends Omit<ScanOptions, typeof ONLY_RANGE> {
   /** The maximum number of keys in the result. Default 0: no maximum. */
   readonly limit?: number | undefined;
   /** The order of the keys in the result. Default: by key, ascending. */
@@ -158,6 +154,8 @@ export interface DeleteResult {
 export interface FirstOf {
   readonly sort: Sort;
   readonly limit: number;
+  /** @hidden */
+  readonly [ONLY_RANGE]?: true;
 }
 
 const firstOf = (target: Sort['target'], order: Sort['order']) => (): FirstOf => ({

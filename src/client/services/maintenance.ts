@@ -40,10 +40,7 @@ export interface Alarm {
 }
 
 /** Options for a call to one member. The endpoint of the member is a separate argument of the call. */
-export interface MemberCallOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
-  /** Not allowed, because the endpoint is a separate argument of the call. */
-  readonly endpoint?: undefined;
-}
+export type MemberCallOptions = Pick<CallOptions, 'signal' | 'timeoutMs'>;
 
 export const MEMBER_CALL_HINTS = { endpoint: 'pass the endpoint as a separate argument' } as const;
 

@@ -7,6 +7,7 @@ import {
   checkSignal,
   type Int64Like,
   int64Of,
+  invalidInput,
   NO_BYTES,
   onAbort,
   oneOf,
@@ -89,7 +90,7 @@ export class Watches implements WatchScope {
 
 /**
  * The events of a key or a range of keys. The watch delivers each event once and in the order of revisions, over any
- * number of reconnects. Iterate either over the events or over `batches()`, not both.
+ * number of reconnects. Iterate once, either over the events or over `batches()`: a second iteration throws.
  *
  * The iteration ends when the watch or the client is closed. It throws an `EtcdError` when the watch cannot continue,
  * for example with reason `Compacted` and `compactRevision` if events that it needs were compacted, with
@@ -112,6 +113,7 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   /** @internal The class name that `console.log` shows. */
   static readonly name = 'Watch';
   readonly #parts: WatchParts;
+  #isIterated = false;
 
   /** @internal */
   constructor(stream: WatchStream, keys: Keys, options: WatchOptions, scope: WatchScope = WHOLE_STORE) {
@@ -164,12 +166,19 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * }
    */
   batches(): AsyncIterableIterator<WatchBatch> {
-    return new BatchItemIterator(this.#parts, (batch) => [batch]);
+    return this.#iterate((batch) => [batch]);
   }
 
   /** Returns the events one by one. Breaking out of the loop closes the watch. */
   [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
-    return new BatchItemIterator(this.#parts, ({ events }) => events);
+    return this.#iterate(({ events }) => events);
+  }
+
+  /** Each event goes to one consumer, so two iterations would get a part of the events each. */
+  #iterate<Item>(items: (batch: WatchBatch) => readonly Item[]): AsyncIterableIterator<Item> {
+    if (this.#isIterated) throw invalidInput('watch', 'a second iteration', 'one iteration; open another watch');
+    this.#isIterated = true;
+    return new BatchItemIterator(this.#parts, items);
   }
 
   /**

@@ -81,7 +81,7 @@ describe('a watch', () => {
     expect(values([...caughtUp, ...live])).toEqual(['0', '1', '2', '3', '4', '5']);
   });
 
-  test('is closed by a `break` in its iteration, and later iterations end at once', async () => {
+  test('is closed by a `break` in its iteration, and refuses a second iteration, which would take events from the first', async () => {
     const etcd = openClient();
     const key = unique();
     const watch = etcd.watch(key);
@@ -91,8 +91,10 @@ describe('a watch', () => {
     })();
     await watch.created();
     await etcd.put(key, 'x');
+    const refused = { reason: 'InvalidInput', message: expect.stringContaining('open another watch') };
+    expect(await errorOf(() => watch.batches())).toMatchObject(refused);
     expect(await consumed).toBe('left');
-    expect(await watch.batches().next()).toEqual({ done: true, value: undefined });
+    expect(await errorOf(() => watch[Symbol.asyncIterator]())).toMatchObject(refused);
   });
 
   test('ends with reason `Canceled` and the abort reason as the cause when the caller aborts its signal', async () => {
