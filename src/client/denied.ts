@@ -1,8 +1,28 @@
-import { amended, type EtcdError, hexOf, isBytes, NO_BYTES, plain, textOf } from '../base/index.js';
+import { amended, EtcdError, hexOf, isBytes, NO_BYTES, plain, textOf } from '../base/index.js';
+import type { Transport } from '../wire/index.js';
 import { hasNoEnd, prefixEnd, type WireRange } from './kv/keys.js';
 
 /** Maximum number of ranges, and of characters of a key, in the text of an error. */
 const [MAX_RANGES, MAX_KEY] = [3, 200];
+
+/** Adds what a request has asked for to an error with reason `PermissionDenied`. */
+export type Denied = (error: EtcdError, request: unknown) => EtcdError;
+
+/** Returns a transport that makes the same calls, and adds to their errors what they have asked for. */
+export function withDenied(inner: Transport, denied: Denied): Transport {
+  return {
+    unary: async (call) => {
+      try {
+        return await inner.unary(call);
+      } catch (error) {
+        const isDenied = error instanceof EtcdError && error.reason === 'PermissionDenied';
+        throw isDenied ? denied(error, call.request) : error;
+      }
+    },
+    stream: (call, handler) => inner.stream(call, handler),
+    close: () => inner.close(),
+  };
+}
 
 /**
  * Adds the user and the keys of the request to an error with reason `PermissionDenied`, because the server names

@@ -6,7 +6,6 @@ import {
   checkLogger,
   checkMs,
   checkPositiveCount,
-  type EtcdError,
   invalidInput,
   type Logger,
   NO_BYTES,
@@ -43,7 +42,7 @@ import {
   type TransportOptions,
 } from '../wire/index.js';
 import { Closers } from './closers.js';
-import { naming } from './denied.js';
+import { type Denied, naming, withDenied } from './denied.js';
 import type { KeyspaceCore } from './keyspace.js';
 import { checkKey, GUARD_PREFIX } from './kv/keys.js';
 
@@ -206,7 +205,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
         ? undefined
         : learn(auth as Credentials);
   const guardPrefix = checkKey(options.guardPrefix ?? GUARD_PREFIX, 'guardPrefix').slice();
-  const denied = (error: EtcdError, request: unknown): EtcdError =>
+  const denied: Denied = (error, request) =>
     naming(error, request, known && 'username' in known ? known.username : undefined, textOf(guardPrefix));
   const transportOptions = transportOptionsOf(options);
   const interceptors = checkInterceptors(options.interceptors);
@@ -229,13 +228,15 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
     balance: BALANCES[options.balance ?? 'sticky'],
     events,
     secrets,
-    denied,
   });
   // The diagnostics describe each call as the interceptors have changed it. An interceptor sees a call once, however
   // often the channel retries the call. If an outer layer repeats the call, for example with a new token, the
   // interceptor sees another call. Interceptors also see the tokens and the `Authenticate` calls.
   let transport: Transport = withInterceptors(withDiagnostics(channel), interceptors);
   if (credentials !== undefined) transport = new AuthenticatedTransport(transport, credentials);
+  // This layer is the outermost, because interceptors and diagnostics must not pass on keys, such as in spans. Only a
+  // server that knows its users denies a permission.
+  if (credentials !== undefined || options.tls !== undefined) transport = withDenied(transport, denied);
 
   const closed = new AbortController();
   const closers = new Closers();

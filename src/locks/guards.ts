@@ -148,7 +148,7 @@ export class Guards {
       targetUnion: target,
     };
     const put = { request: { case: 'requestPut', value: { key: this.#guardPrefix } } } as const;
-    return this.#rpc.call(kvMethods.txn, { compare: [isNever], success: [put] }, options).then(
+    return this.#rpc.call(GUARDED_TXN, { compare: [isNever], success: [put] }, options).then(
       () => false,
       (error: unknown) => error instanceof EtcdError && error.reason === 'PermissionDenied',
     );

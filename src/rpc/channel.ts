@@ -57,8 +57,6 @@ interface ChannelOptions {
   readonly balance?: Balance | undefined;
   readonly events?: ClientEvents | undefined;
   readonly secrets?: PlaintextRule | undefined;
-  /** Adds what a request has asked for to an error with reason `PermissionDenied`. */
-  readonly denied?: ((error: EtcdError, request: unknown) => EtcdError) | undefined;
 }
 
 interface Failed extends Verdict {
@@ -80,7 +78,6 @@ export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
   readonly #queue: CallQueue;
   readonly #secrets: PlaintextRule | undefined;
-  readonly #denied: (error: EtcdError, request: unknown) => EtcdError;
   readonly #closed = new AbortController();
   readonly cluster: ClusterIdentity;
   /** Where the program has closed the client. The cause of the errors of the calls that were in flight then. */
@@ -89,10 +86,9 @@ export class Channel implements Transport {
   constructor(
     endpoints: readonly Endpoint[],
     transportOf: (endpoint: Endpoint) => Transport,
-    { maxInFlight = MAX_IN_FLIGHT, balance = 'in-order', events, secrets, denied }: ChannelOptions = {},
+    { maxInFlight = MAX_IN_FLIGHT, balance = 'in-order', events, secrets }: ChannelOptions = {},
   ) {
     this.#secrets = secrets;
-    this.#denied = denied ?? ((error) => error);
     this.#endpoints = new EndpointPool(endpoints, transportOf, { balance, events });
     this.#queue = new CallQueue(this.#endpoints, maxInFlight);
     this.cluster = new ClusterIdentity(({ problem, endpoint }) =>
@@ -322,8 +318,7 @@ export class Channel implements Transport {
       if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, failures);
       if (isTimeout && before !== undefined) throw callTimedOut(call, outcome, before.failures);
       // The refusal of the last attempt proves nothing about the attempts before it.
-      const last = error.outcome === outcome ? error : amended(error, { outcome });
-      throw withCallers(last.reason === 'PermissionDenied' ? this.#denied(last, call.request) : last);
+      throw withCallers(error.outcome === outcome ? error : amended(error, { outcome }));
     }
     call.observer?.retry?.(error);
     return { ...decided, last: error, failures, delayMs };

@@ -51,7 +51,8 @@ test('a transaction accepts numbers as versions, revisions and leases, also in a
 });
 
 test('watches, mirrors, cached ranges and compactions accept numbers as revisions', async () => {
-  const etcd = openClient(await ownEtcd());
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({ endpoints });
   const { header } = await etcd.put('w/1', '1');
   const revision = Number(header.revision);
   await etcd.put('w/2', '2');
@@ -70,10 +71,11 @@ test('watches, mirrors, cached ranges and compactions accept numbers as revision
 
 test('elections and barriers accept a number as token and lease', async () => {
   const etcd = openClient();
-  const session = await Session.open(etcd);
-  const election = new Election(session, unique());
-  const { token } = await election.campaign('a');
-  expect((await election.resume(Number(token))).token).toBe(token);
+  const [session, name] = [await Session.open(etcd), unique()];
+  const { token } = await new Election(session, name).campaign('a');
+  session.orphan();
+  await using next = await Session.open(etcd, { lease: session.leaseId });
+  expect((await new Election(next, name).resume(Number(token))).token).toBe(token);
   await etcd.lease.grant({ ttl: 60, id: 987_654 });
   expect(await new Barrier(etcd, unique()).hold({ lease: 987_654 })).toBe(true);
   await etcd.lease.revoke(987_654);
@@ -88,6 +90,6 @@ test.each([2 ** 53, 1.5, Number.NaN])('an argument for a revision cannot be the 
 test('a value that is an object is refused with the ways to store it', async () => {
   const etcd = openClient();
   const advice = 'a string or a Uint8Array; for anything else, pass JSON.stringify(value), or use typed keys';
-  expect((await errorOf(etcd.put('k', {} as never))).message).toContain(`value: got an Object; allowed: ${advice}`);
+  expect((await errorOf(etcd.put('k', {} as never))).message).toContain(`value: got an object (Object); allowed: ${advice}`);
   expect((await errorOf(etcd.put({} as never, ''))).message).not.toContain('JSON');
 });

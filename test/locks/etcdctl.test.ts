@@ -47,7 +47,7 @@ test('`etcdctl elect` and an Election compete for one leadership, and `etcdctl e
   await ours.resign();
   const theirKey = await theirs.line();
   expect(await theirs.line()).toBe('theirs');
-  expect(await election.leader()).toMatchObject({ key: new TextEncoder().encode(theirKey) });
+  expect(await election.leader()).toMatchObject({ key: theirKey });
   expect([await listening.line(), await listening.line()]).toEqual([theirKey, 'theirs']);
 
   const waiting = election.campaign('ours again');

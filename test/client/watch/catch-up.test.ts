@@ -8,6 +8,7 @@ import { errorOf } from '../../support/errors.js';
 import { faultProxy } from '../../support/fault-proxy.js';
 import { recordingTransport } from '../../support/recording-transport.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../../support/scripted-server.js';
+import { batchesOf } from '../../support/watch-events.js';
 
 // etcd sends at most 1,000 revisions every 100 ms to a watch that catches up. A client's watch that is far behind
 // therefore creates several watches at the server, each for its own range of revisions. These server watches are called
@@ -67,7 +68,7 @@ describe('a watch that is 12,000 revisions behind', () => {
       }
     })();
     let last = 0n;
-    for await (const { revision, events } of watch.batches()) {
+    for await (const { revision, events } of batchesOf(watch)) {
       expect(revision).toBeGreaterThan(last);
       last = revision;
       if (events[0]?.key.startsWith(other)) seen.push(revision);
@@ -93,7 +94,7 @@ describe('a watch that is 12,000 revisions behind', () => {
 
   async function expectAll(watch: Watch, onTaken: (taken: number) => unknown = () => {}): Promise<void> {
     const revisions: bigint[] = [];
-    for await (const { revision, events } of watch.batches()) {
+    for await (const { revision, events } of batchesOf(watch)) {
       if (events.length === 0) continue;
       expect(events).toHaveLength(1);
       revisions.push(revision);
@@ -139,7 +140,7 @@ describe('the server watches with which one client watch catches up', () => {
     const watch = etcd.watch(prefix(''), { startRevision: 1n });
     await take(watch, 1_000, 'stay');
     const sendRest = await whenDivided;
-    const reads = Array.from({ length: 3 }, () => watch.batches().next());
+    const reads = Array.from({ length: 3 }, () => batchesOf(watch).next());
     sendRest();
     const batches = await Promise.all(reads);
     expect(batches.map(({ done, value }) => [done, value?.revision])).toEqual([
@@ -263,7 +264,7 @@ function put(modRevision: bigint): NonNullable<Init<WatchResponse>['events']>[nu
 
 async function take(watch: Watch, count: number, then: 'stay' | 'break' = 'break'): Promise<bigint[]> {
   const revisions: bigint[] = [];
-  const batches = watch.batches();
+  const batches = batchesOf(watch);
   while (revisions.length < count) revisions.push((await batches.next()).value?.revision as bigint);
   if (then === 'break') await watch.close();
   return revisions;

@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { expect, inject, test } from 'vitest';
 import { type Client, http2, prefix, type Watch } from '../../../src/index.js';
 import { openClient, unique } from '../../support/client.js';
+import { batchesOf } from '../../support/watch-events.js';
 
 // A client for a small process bounds with `windowBytes` and `bufferBytes` what it holds for slow consumers.
 
@@ -42,11 +43,11 @@ class SmallClient {
     for (const socket of this.#sockets) socket.destroy();
     let bytes = 0;
     for (const watch of watches) {
-      const events = watch[Symbol.asyncIterator]();
       for (;;) {
-        const next = await Promise.race([events.next(), immediately()]);
+        const next = await Promise.race([batchesOf(watch).next(), immediately()]);
         if (next === undefined || next.done) break;
-        if (next.value.type === 'put') bytes += next.value.keyBytes.length + next.value.kv.value.length;
+        for (const event of next.value.events)
+          if (event.type === 'put') bytes += event.keyBytes.length + event.kv.value.length;
       }
     }
     return bytes;
@@ -101,7 +102,7 @@ test('a client with small windows holds at most 256 kB for ten slow consumers of
   const watches = watchAll(client.etcd, folder, header.revision);
   await Promise.all(watches.map((watch) => watch.created()));
   // Each watch fills its buffer.
-  for (const watch of watches) await watch[Symbol.asyncIterator]().next();
+  for (const watch of watches) await batchesOf(watch).next();
   for (let count = 0; count < 10; count += 1) await client.etcd.get(folder);
   const held = await client.held(watches);
   expect(held + WATCHES * STREAM_BYTES).toBeLessThan(LIMIT_BYTES);

@@ -8,6 +8,7 @@ import { data, grpcMessage } from '../../support/http2-frames.js';
 import { ENDPOINT, Http2Peer, turn } from '../../support/http2-peer.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../../support/scripted-server.js';
 import { clientOf, createdId, creation, header, put } from '../../support/scripted-watch.js';
+import { batchesOf } from '../../support/watch-events.js';
 
 // These tests use a scripted server, because real servers behave like this only rarely or only in some versions. Codes
 // such as S1 are rules in docs/semantics.md.
@@ -82,7 +83,7 @@ test.each([
     const torn = etcd.watch('b');
     await Promise.all([quiet.created(), torn.created()]);
     quiet.requestProgress();
-    expect((await quiet.batches().next()).value).toMatchObject({ revision: 50n, events: [] });
+    expect((await batchesOf(quiet).next()).value).toMatchObject({ revision: 50n, events: [] });
     await expect.poll(() => statusAnswered).toEqual([methods.maintenance.status.path]);
     toldProgress = true;
     await expect.poll(() => resumed).toEqual([expected, 11n]);
@@ -115,10 +116,10 @@ test('a progress reply does not advance a watch that is created after the progre
   await asking.created();
   asking.requestProgress();
   const later = etcd.watch('b', { startRevision: 5n, progress: true });
-  const [reply, event] = [await asking.batches().next(), await asking.batches().next()];
+  const [reply, event] = [await batchesOf(asking).next(), await batchesOf(asking).next()];
   expect([reply.value, event.value]).toMatchObject([{ events: [] }, { revision: 31n }]);
   isDelivered = true;
-  expect((await later.batches().next()).value).toMatchObject({ revision: 5n, events: { length: 1 } });
+  expect((await batchesOf(later).next()).value).toMatchObject({ revision: 5n, events: { length: 1 } });
   expect(resumed).toEqual([5n, 5n]);
 });
 

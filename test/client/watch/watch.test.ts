@@ -8,7 +8,7 @@ import { errorOf } from '../../support/errors.js';
 import { faultProxy } from '../../support/fault-proxy.js';
 import { ownEtcd } from '../../support/own-etcd.js';
 import { recordingTransport } from '../../support/recording-transport.js';
-import { valueText } from '../../support/watch-events.js';
+import { batchesOf, valueText } from '../../support/watch-events.js';
 
 describe('a watch', () => {
   test('delivers puts and deletes in order, with the previous key-value pair when `prevKv` is set', async () => {
@@ -100,7 +100,7 @@ describe('a watch', () => {
   test('ends with reason `Canceled` and the abort reason as the cause when the caller aborts its signal', async () => {
     const stop = new AbortController();
     const watch = openClient().watch(unique(), { signal: stop.signal });
-    const next = watch.batches().next();
+    const next = batchesOf(watch).next();
     stop.abort(new Error('enough'));
     expect(await errorOf(next)).toMatchObject({ reason: 'Canceled', cause: { message: 'enough' } });
   });
@@ -129,13 +129,13 @@ describe('a watch', () => {
     await etcd.close();
     const watch = etcd.watch('k');
     expect(await errorOf(watch.created())).toMatchObject({ reason: 'ClientClosed' });
-    expect(await errorOf(watch.batches().next())).toMatchObject({ reason: 'ClientClosed' });
+    expect(await errorOf(batchesOf(watch).next())).toMatchObject({ reason: 'ClientClosed' });
   });
 
   test('of a namespace ends as soon as the client is closed, even if the client can reach no server', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const watches = Array.from({ length: 20 }, (_, index) => etcd.namespace(`${index}/`).watch('k'));
-    const ends = watches.map((watch) => watch.batches().next());
+    const ends = watches.map((watch) => batchesOf(watch).next());
     await errorOf(etcd.get('k', { timeoutMs: 300 }));
     await etcd.close();
     const soon = await Promise.race([Promise.all(ends), new Promise((resolve) => setImmediate(resolve, 'still open'))]);
@@ -149,11 +149,11 @@ describe('a watch', () => {
     const { header } = await etcd.put(key, '2');
     await etcd.compact(header.revision);
     const watch = etcd.watch(key, { startRevision: header.revision - 1n });
-    expect(await errorOf(watch.batches().next())).toMatchObject({
+    expect(await errorOf(batchesOf(watch).next())).toMatchObject({
       reason: 'Compacted',
       compactRevision: header.revision,
     });
-    expect(await watch.batches().next()).toMatchObject({ done: true });
+    expect(await batchesOf(watch).next()).toMatchObject({ done: true });
   });
 });
 
@@ -251,7 +251,7 @@ describe('a watch over a connection that breaks', () => {
     const { header } = await direct.put(key, 'kept');
     await direct.compact(header.revision);
     proxy.heal();
-    expect(await errorOf(watch.batches().next())).toMatchObject({
+    expect(await errorOf(batchesOf(watch).next())).toMatchObject({
       reason: 'Compacted',
       compactRevision: header.revision,
     });
@@ -263,7 +263,7 @@ test('a watch whose request is too long ends, and another watch on the same stre
   const key = unique();
   const good = through.watch(key);
   const bad = through.watch('x'.repeat(2_000_000));
-  expect(await errorOf(bad.batches().next())).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+  expect(await errorOf(batchesOf(bad).next())).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   await good.created();
   proxy.dropConnections();
   await direct.put(key, 'after');
@@ -321,14 +321,14 @@ test('after a progress request, only watches with the option `progress` deliver 
   await Promise.all([asked.created(), other.created()]);
   const { header } = await etcd.put(unique('elsewhere'), 'x');
   asked.requestProgress();
-  const { value } = await asked.batches().next();
+  const { value } = await batchesOf(asked).next();
   expect(value).toMatchObject({ events: [] });
   expect(value.revision).toBeGreaterThanOrEqual(header.revision);
   await etcd.put(key, 'y');
   expect(values(await take(other, 1))).toEqual(['y']);
   expect(values(await take(asked, 1))).toEqual(['y']);
   asked.requestProgress();
-  expect((await asked.batches().next()).value).toMatchObject({ events: [] });
+  expect((await batchesOf(asked).next()).value).toMatchObject({ events: [] });
 });
 
 interface Proxied {
@@ -343,7 +343,7 @@ async function proxied(endpoints = inject('endpoints')): Promise<Proxied> {
 }
 
 async function take(watch: Watch, count: number): Promise<WatchBatch[]> {
-  const batches = watch.batches();
+  const batches = batchesOf(watch);
   const taken: WatchBatch[] = [];
   while (taken.length < count) {
     const { value, done } = await batches.next();

@@ -20,7 +20,7 @@ test('a cached range discards the keys of a read that a resync interrupts', asyn
 
 test('`CachedRange.changes` yields the differences that the cached range finds when it reads the range again', async () => {
   const kvOf = (key: string, value: string, modRevision: bigint): KeyValue =>
-    ({ key: Buffer.from(key), value: Buffer.from(value), modRevision, lease: 0n }) as unknown as KeyValue;
+    ({ key, keyBytes: Buffer.from(key), value: Buffer.from(value), modRevision, lease: 0n }) as unknown as KeyValue;
   const cause = new EtcdError('gone', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
   let goOn = (): void => {};
   const isRead = new Promise<void>((resolve) => {
@@ -60,7 +60,7 @@ test('a cached range never shows an older state after `waitForRevision`, althoug
     yield { type: 'synced', revision: 5n, clusterId: 0n };
     await isAwaited;
     // The key was put in revision 6 and deleted in revision 7, so the range had the same keys before and after.
-    const put = { type: 'put', key: Buffer.from('b'), kv: kvOf('b') } as unknown as WatchEvent;
+    const put = { type: 'put', keyBytes: Buffer.from('b'), kv: kvOf('b') } as unknown as WatchEvent;
     yield { type: 'events', revision: 6n, clusterId: 0n, events: [put] };
     await new Promise(() => {});
   }

@@ -129,12 +129,13 @@ test('a client reopens a silent watch at the revision that the watch has reached
   });
   const watch = openGateway({ transport }).watch(key);
   await watch.created();
+  const events = watch[Symbol.asyncIterator]();
   const values: string[] = [];
   for (const value of ['a', 'b', 'c']) {
     const before = watches;
     await expect.poll(() => watches).toBeGreaterThan(before + 1);
     await openGateway().put(key, value);
-    const { value: event } = await watch[Symbol.asyncIterator]().next();
+    const { value: event } = await events.next();
     values.push(event?.kv.text());
   }
   expect(values).toEqual(['a', 'b', 'c']);
