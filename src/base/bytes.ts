@@ -55,7 +55,7 @@ export function toBytes(value: BytesLike, argument: string): Uint8Array {
     return value === '' ? NO_BYTES : encodeText(value);
   }
   if (!isBytes(value)) {
-    const more = argument === 'value' ? '; for anything else, pass JSON.stringify(value), or use typed keys' : '';
+    const more = argument === 'value' ? '; JSON.stringify or typed keys convert other values' : '';
     throw invalidInput(argument, describeType(value), `a string or a Uint8Array${more}`);
   }
   try {

@@ -1,9 +1,9 @@
-import { amended, EtcdError, hexOf, isBytes, NO_BYTES, plain, textOf } from '../base/index.js';
+import { amended, EtcdError, isBytes, NO_BYTES, textOf } from '../base/index.js';
 import type { Transport } from '../wire/index.js';
 import { hasNoEnd, prefixEnd, type WireRange } from './kv/keys.js';
 
-/** Maximum number of ranges, and of characters of a key, in the text of an error. */
-const [MAX_RANGES, MAX_KEY] = [3, 200];
+/** Maximum number of ranges in the text of an error. */
+const MAX_RANGES = 3;
 
 /** Adds what a request has asked for to an error with reason `PermissionDenied`. */
 export type Denied = (error: EtcdError, request: unknown) => EtcdError;
@@ -30,29 +30,24 @@ export function withDenied(inner: Transport, denied: Denied): Transport {
  * know. `user` is undefined if the client does not know its name, for example because a certificate contains it.
  */
 export function naming(error: EtcdError, request: unknown, user: string | undefined, guardPrefix: string): EtcdError {
-  const asked = [...rangesIn(request)].filter((range) => !range.startsWith(guardPrefix, range.indexOf('"') + 1));
-  const ranges = [...new Set(asked)];
-  const more = ranges.length > MAX_RANGES ? ` and ${ranges.length - MAX_RANGES} more` : '';
+  const found = new Set<string>();
+  const visit = (message: unknown): void => {
+    if (typeof message !== 'object' || message === null || isBytes(message)) return;
+    const { key, rangeEnd } = message as Partial<WireRange>;
+    if (isBytes(key) && !textOf(key).startsWith(guardPrefix)) found.add(rangeText(key, rangeEnd));
+    Object.values(message).forEach(visit);
+  };
+  visit(request);
+  const names = [...found];
+  const more = names.length > MAX_RANGES ? ` and ${names.length - MAX_RANGES} more` : '';
   const to = user === undefined ? '' : ` to the user ${JSON.stringify(user)}`;
-  const on = ranges.length === 0 ? '' : ` for ${ranges.slice(0, MAX_RANGES).join(', ')}${more}`;
-  return amended(error, {}, `${error.problem}${to}${on}`);
+  const on = names.length === 0 ? '' : ` for ${names.slice(0, MAX_RANGES).join(', ')}${more}`;
+  return amended(error, {}, error.problem + to + on);
 }
 
-/** Yields descriptions of the ranges in a request, and in the operations and the conditions of a transaction. */
-function* rangesIn(message: unknown): Generator<string> {
-  if (typeof message !== 'object' || message === null || isBytes(message)) return;
-  const { key, rangeEnd = NO_BYTES } = message as Partial<WireRange>;
-  if (isBytes(key) && isBytes(rangeEnd)) yield rangeText({ key, rangeEnd });
-  for (const field of Object.values(message)) yield* rangesIn(field);
-}
-
-function rangeText(range: WireRange): string {
-  const { key, rangeEnd } = range;
-  if (rangeEnd.length === 0) return `the key ${quoted(key)}`;
-  if (hexOf(rangeEnd) === hexOf(prefixEnd(key))) return `the prefix ${quoted(key)}`;
-  return `the keys from ${quoted(key)}${hasNoEnd(range) ? '' : ` to ${quoted(rangeEnd)}`}`;
-}
-
-function quoted(key: Uint8Array): string {
-  return JSON.stringify(textOf(plain(key)).slice(0, MAX_KEY));
+function rangeText(key: Uint8Array, rangeEnd = NO_BYTES): string {
+  const [first, end, endOfPrefix] = [key, rangeEnd, prefixEnd(key)].map((bytes) => JSON.stringify(textOf(bytes)));
+  if (rangeEnd.length === 0) return `the key ${first}`;
+  if (end === endOfPrefix) return `the prefix ${first}`;
+  return `the keys from ${first}${hasNoEnd({ key, rangeEnd }) ? '' : ` to ${end}`}`;
 }

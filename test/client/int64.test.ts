@@ -89,7 +89,9 @@ test.each([2 ** 53, 1.5, Number.NaN])('an argument for a revision cannot be the 
 
 test('a value that is an object is refused with the ways to store it', async () => {
   const etcd = openClient();
-  const advice = 'a string or a Uint8Array; for anything else, pass JSON.stringify(value), or use typed keys';
-  expect((await errorOf(etcd.put('k', {} as never))).message).toContain(`value: got an object (Object); allowed: ${advice}`);
+  const advice = 'a string or a Uint8Array; JSON.stringify or typed keys convert other values';
+  expect((await errorOf(etcd.put('k', {} as never))).message).toContain(
+    `value: got an object (Object); allowed: ${advice}`,
+  );
   expect((await errorOf(etcd.put({} as never, ''))).message).not.toContain('JSON');
 });

@@ -212,8 +212,10 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
 
   #end(watch: ServerWatch, error: EtcdError): void {
     this.remove(watch);
+    const { denied } = this.rpc.settings;
     if (error.reason === 'ClientClosed') watch.close(error);
-    else watch.end(error);
+    else if (error.reason !== 'PermissionDenied' || denied === undefined) watch.end(error);
+    else watch.end(denied(error, watch.createRequest(0n, false)));
   }
 
   /** Opens the stream, and creates the watches on it, except those that are suspended. */
@@ -317,13 +319,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
         if (this.#watches.has(watch)) this.add(watch);
       };
       after(this.waitMs(causeOf(error)), createAgain, 'background');
-    } else if (error.reason === 'PermissionDenied') this.#denied(watch, error);
-    else this.#end(watch, error);
-  }
-
-  #denied(watch: ServerWatch, error: EtcdError): void {
-    const { key, rangeEnd } = watch.createRequest(0n, false);
-    this.#end(watch, this.rpc.settings.denied?.(error, { key, rangeEnd }) ?? error);
+    } else this.#end(watch, error);
   }
 
   /**
@@ -337,7 +333,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     const { key, rangeEnd } = watch.createRequest(0n, false);
     const error = await this.#readError({ key, rangeEnd });
     if (!this.#watches.has(watch)) return;
-    if (error?.reason === 'PermissionDenied') this.#denied(watch, refusedWith);
+    if (error?.reason === 'PermissionDenied') this.#end(watch, refusedWith);
     else if (this.stream === stream) this.reopen(causeOf(refusedWith));
   }
 

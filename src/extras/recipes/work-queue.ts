@@ -46,8 +46,6 @@ const DEFAULT_MAX_ATTEMPTS = 5;
 const DEFAULT_ID_TTL_S = 3_600;
 /** Delay before the second try of a job in milliseconds. */
 const RETRY_BASE_MS = 1_000;
-type Handler = (job: Job) => Promise<void> | void;
-
 /** The folders that a queue reads as a whole. */
 const FOLDERS = ['todo', 'held', 'dead'];
 
@@ -155,14 +153,14 @@ export class WorkQueue {
    *   stop.abort();
    * });
    */
-  async work(...last: ActionLast<WorkOptions, Handler>): Promise<void> {
+  async work(...last: ActionLast<WorkOptions, (job: Job) => Promise<void> | void>): Promise<void> {
     const [options, handler] = actionLast(last, 'handler');
     checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
     return untilClosed(this.#client, options.signal, (stop) => this.#work(handler, stop, options));
   }
 
   async #work(
-    handler: Handler,
+    handler: (job: Job) => Promise<void> | void,
     asked: AbortSignal,
     { concurrency = 1, ttl, allowLongTtl, onFailure = () => {} }: WorkOptions,
   ): Promise<void> {
@@ -301,7 +299,7 @@ export class WorkQueue {
    */
   async #runJob(
     job: Job,
-    handler: Handler,
+    handler: (job: Job) => Promise<void> | void,
     stop: AbortSignal,
     onFailure: (error: unknown, job: Job) => void,
   ): Promise<void> {
