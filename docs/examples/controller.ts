@@ -5,16 +5,9 @@ import { type LeaderKeyRun, reconcile } from 'etcdwire/recipes';
 const stop = new AbortController();
 process.once('SIGTERM', () => stop.abort());
 await using etcd = new Client({ ...fromEnv(), retryWrites: true });
-await reconcile(
-  etcd,
-  prefix('deployments/'),
-  {
-    owned: [{ keys: prefix('pods/'), ownerOf: (pod) => `deployments/${pod.split('/')[1]}` }],
-    lead: { name: 'leaders/replicas', value: `process ${process.pid}` },
-    signal: stop.signal,
-  },
-  replicate,
-);
+const lead = { name: 'leaders/replicas', value: `process ${process.pid}` };
+const owned = [{ keys: prefix('pods/'), ownerOf: (pod: string) => `deployments/${pod.split('/')[1]}` }];
+await reconcile(etcd, prefix('deployments/'), { owned, lead, signal: stop.signal }, replicate);
 
 async function replicate({ key, kv, held }: LeaderKeyRun): Promise<void> {
   const [pods, count] = [key.replace('deployments', 'pods'), Number(kv?.text() ?? 0)];

@@ -7,4 +7,4 @@ const file = fileStore(process.env.COPY ?? 'settings.copy');
 await using settings = await persisted(etcd, prefix('settings/'), file, { onNotice: console.error });
 process.once('SIGTERM', () => settings.close());
 for await (const { key, kv } of settings.changes({ initial: true }))
-  console.log(new TextDecoder().decode(key), kv?.text(), settings.state.status);
+  console.log(key, kv?.text(), settings.state.status);

@@ -63,7 +63,7 @@ describe('a CommonJS program', () => {
       const etcd = new Client({ endpoints });
       const watch = etcd.watch(prefix(name + '/'));
       await watch.created();
-      await withLock(etcd, name, () => etcd.put(name + '/a', 'b'), { maxWaitMs: 10_000 });
+      await withLock(etcd, name, { maxWaitMs: 10_000 }, () => etcd.put(name + '/a', 'b'));
       for await (const event of watch) {
         console.log(event.type, event.kv?.text());
         if (event.kv?.text() === 'b') break;

@@ -157,8 +157,7 @@ describe('the packed package', () => {
     expect(listed.trim().split('\n')).toEqual([alone, join(alone, 'node_modules/etcdwire')]);
     const code = `
       import { Client } from 'etcdwire';
-      import { type Held, Mutex, Session, withLock, withLock } from 'etcdwire/locks';
-      import { Service, type ServiceEndpoint } from 'etcdwire/recipes';
+      import { withLock } from 'etcdwire/locks';
       const etcd = new Client({ endpoints: ${JSON.stringify(inject('endpoints'))} });
       await withLock(etcd, 'alone', async (held) => console.log(held.token > 0n));
       await etcd.close();`;
@@ -200,8 +199,10 @@ describe('the packed package', () => {
     const code = `
       import { Client, type Interceptor, type Keyspace, type KeyValue, prefix, rawEnums, type Watch } from 'etcdwire';
       import { grpcJs } from 'etcdwire/grpc-js';
+      import { type Held, Mutex, Session, withLock } from 'etcdwire/locks';
       import { saveSnapshot } from 'etcdwire/node';
       import { openTelemetry } from 'etcdwire/opentelemetry';
+      import { Service, type ServiceEndpoint } from 'etcdwire/recipes';
       import { checkPuts, History, type PutCall } from 'etcdwire/testing';
       import type { Transport, UnaryCall } from 'etcdwire/transport';
 

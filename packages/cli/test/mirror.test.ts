@@ -85,7 +85,7 @@ async function checkHistory(
   const states = { reading: 0, applying: 0, complete: 0 };
   let applied = 0;
   for await (const { revision, events } of target.watch(prefix(''), { startRevision: 1n }).batches()) {
-    const moved = events.find((event) => event.key === position);
+    const moved = events.find(({ keyBytes }) => Buffer.from(keyBytes).toString() === position);
     const changes = events.filter((event) => event !== moved);
     expect(moved?.type).toBe('put');
     applyTo(destination, changes);

@@ -72,6 +72,8 @@ export function goErrorText(error: unknown): string {
   if (reason === 'NoSpace') return 'etcdserver: mvcc: database space exceeded';
   if (reason === 'LeaseExpired') return 'etcdserver: requested lease not found';
   if (reason === 'DeadlineExceeded' || reason === 'ConnectFailed') return TIMED_OUT;
+  // The client adds the user and the keys to the text of the server.
+  if (reason === 'PermissionDenied') return 'etcdserver: permission denied';
   if (/^key: got an empty key\b/.test(problem)) return 'etcdserver: key is not provided';
   const text = problem.replace(NO_TOKEN, '');
   return text.startsWith('etcdserver: ') ? text : `rpc error: code = ${code} desc = ${text}`;
