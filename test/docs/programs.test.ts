@@ -2,7 +2,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Client, prefix } from '../../src/index.js';
-import { inspectLock } from '../../src/locks.js';
+import { inspectLock, Mutex, Session } from '../../src/locks.js';
 import { shardOwners, WorkQueue } from '../../src/recipes.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import type { EtcdMember } from '../../src/testing/index.js';
@@ -28,6 +28,8 @@ const MAX_LINES = {
   nightly: 14,
   shards: 15,
   settings: 12,
+  identifiers: 20,
+  function: 16,
 } as const;
 type Name = keyof typeof MAX_LINES;
 
@@ -392,4 +394,89 @@ test('each of 64 shards is consumed by one process, although a process is killed
   expect((await etcd.range(prefix('inbox/'))).count).toBe(0);
   await ended(...others);
   expect((await etcd.range(prefix('consumer/'))).count).toBe(0);
+});
+
+test('the identifiers are unique and limited for each user although a process is killed, suspended or asked to stop', async () => {
+  const { endpoints, members } = await ownEtcd();
+  const [endpoint = ''] = endpoints;
+  const [member] = members as readonly [EtcdMember];
+  const etcd = openClient({ endpoints });
+  const ports = await freePorts(3);
+  const launch = (index: number): Child => start('identifiers', { endpoint, environment: { PORT: `${ports[index]}` } });
+  const seen: string[] = [];
+  const ask = async (index: number, user: string): Promise<number> => {
+    const response = await fetch(`http://127.0.0.1:${ports[index]}/${user}`).catch(() => undefined);
+    if (response?.status === 200) seen.push(await response.text());
+    return response?.status ?? 0;
+  };
+  const [killed, stopped] = [launch(0), launch(1)];
+  for (const index of [0, 1]) await expect.poll(() => ask(index, `first-${index}`)).toBe(200);
+  const many = await Promise.all(Array.from({ length: 60 }, (_, index) => ask(index % 2, 'eager')));
+  expect(many.filter((status) => status === 200).length).toBeLessThan(60);
+  expect(many).toContain(429);
+  expect(await ask(0, 'patient')).toBe(200);
+  killed.process.kill('SIGKILL');
+  await member.kill();
+  await member.start();
+  await expect.poll(() => ask(1, 'after-restart'), { timeout: 20_000 }).toBe(200);
+  // The process stands still until its lease has ended, and must not make identifiers with its number any more.
+  stopped.process.kill('SIGSTOP');
+  for (const id of (await etcd.lease.list()).ids) await etcd.lease.revoke(id);
+  const third = launch(2);
+  await expect.poll(() => ask(2, 'third')).toBe(200);
+  stopped.process.kill('SIGCONT');
+  expect(await stopped.exited).toBe(1);
+  await ended(third);
+  // The number of a process that was asked to stop stays taken until its lease ends.
+  expect((await etcd.range(prefix('identifiers/'), { countOnly: true })).count).toBeGreaterThan(0);
+  expect(new Set(seen).size).toBe(seen.length);
+});
+
+test('the function bills each order once although its instances are frozen and killed', async () => {
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({ endpoints });
+  const file = compiledSource(importingSources(source('function')), unique('example-function'));
+  onTestFinished(() => rmSync(file, { force: true }));
+  /** An instance of the function, which handles one invocation for each line that it reads. */
+  const instance = (): Child => {
+    const code = `
+      import { createInterface } from 'node:readline';
+      import { handler } from ${JSON.stringify(file)};
+      for await (const order of createInterface({ input: process.stdin }))
+        console.log(await handler({ order }).catch((error) => error.reason));
+      process.exit();`;
+    const environment = { ETCDCTL_ENDPOINTS: endpoints.join() };
+    return startChild(process.execPath, ['--input-type=module', '--eval', code], { environment, stdin: 'pipe' });
+  };
+  const [first, second] = [instance(), instance()];
+  const invoke = async (child: Child, order: string): Promise<string> => {
+    child.process.stdin?.write(`${order}\n`);
+    return child.line();
+  };
+  expect(await invoke(first, '1')).toMatch(/^billed at /);
+  expect(await invoke(second, '1')).toMatch(/^billed before/);
+  // The instance is frozen while it waits for the lock, and the other instance bills the order.
+  await using session = await Session.open(etcd);
+  const held = await new Mutex(session, 'orders/2/lock').lock();
+  const frozen = invoke(first, '2');
+  await expect.poll(async () => (await inspectLock(etcd, 'orders/2/lock')).waiters.length).toBe(1);
+  first.process.kill('SIGSTOP');
+  await held.release();
+  for (const { kv } of [(await inspectLock(etcd, 'orders/2/lock')).holder ?? []].flat()) await etcd.delete(kv.key);
+  expect(await invoke(second, '2')).toMatch(/^billed at /);
+  first.process.kill('SIGCONT');
+  expect(await frozen).toMatch(/^(billed before|LockLost|DeadlineExceeded)/);
+  expect((await etcd.get('orders/2/billed'))?.version).toBe(1n);
+  // An instance that is killed in the middle leaves no lock for longer than its TTL.
+  const again = await new Mutex(session, 'orders/3/lock').lock();
+  void invoke(second, '3').catch(() => {});
+  await expect.poll(async () => (await inspectLock(etcd, 'orders/3/lock')).waiters.length).toBe(1);
+  second.process.kill('SIGKILL');
+  await second.exited;
+  await again.release();
+  const { holder } = await inspectLock(etcd, 'orders/3/lock');
+  await etcd.lease.revoke(holder?.leaseId ?? 0n);
+  expect(await invoke(first, '3')).toMatch(/^billed at /);
+  first.process.kill('SIGKILL');
+  await first.exited;
 });

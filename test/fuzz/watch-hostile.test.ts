@@ -16,6 +16,7 @@ import type { OutgoingStream, StreamHandler } from '../../src/wire/transport.js'
 import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
+import { batchesOf } from '../support/watch-events.js';
 
 // The server sends arbitrary responses on a watch stream. The client must throw only EtcdErrors, every watch must end
 // when it is closed, and no timer may be left.
@@ -147,7 +148,7 @@ class Watching implements Play<Step> {
       }
       case 'take': {
         const watch = this.#watches[step.watch % this.#watches.length];
-        if (watch !== undefined) this.#await(watch.batches().next());
+        if (watch !== undefined) this.#await(batchesOf(watch).next());
         break;
       }
       case 'close':
