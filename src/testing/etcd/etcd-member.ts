@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { after, monotonicMs, pause } from '../../base/index.js';
 
 const START_TIMEOUT_MS = 30_000;
@@ -33,6 +33,27 @@ const running = new Set<ChildProcess>();
 const endAll = (): void => {
   for (const child of running) child.kill('SIGKILL');
 };
+
+/** The longest time for which `pause` waits until the process has stopped, in milliseconds. */
+const STOP_TIMEOUT_MS = 2_000;
+/** `Atomics.wait` on this memory is a synchronous pause. */
+const NEVER_CHANGED = new Int32Array(new SharedArrayBuffer(4));
+
+/** Whether all threads of a process have stopped. True if the system does not tell. */
+function hasStopped(pid: number | undefined): boolean {
+  const isStopped = (thread: string): boolean => {
+    try {
+      return /\) [TtZX]/.test(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8'));
+    } catch {
+      return true; // The thread has ended.
+    }
+  };
+  try {
+    return readdirSync(`/proc/${pid}/task`).every(isStopped);
+  } catch {
+    return true;
+  }
+}
 
 /** Whether the system can suspend processes. Windows lacks the signals for that. */
 function canSuspend(): boolean {
@@ -140,7 +161,8 @@ export class EtcdMember {
   }
 
   /**
-   * Suspends the process with SIGSTOP. The connections stay open, but the member does not answer until `resume`.
+   * Suspends the process with SIGSTOP. The connections stay open, but the member does not answer until `resume`. On
+   * Linux, returns when all threads of the process have stopped, because a busy machine takes a while to stop them.
    *
    * @throws TypeError on Windows, which cannot suspend a process.
    */
@@ -148,6 +170,8 @@ export class EtcdMember {
     if (!canSuspend())
       throw new TypeError('pause: Windows cannot suspend a process; make the member silent with FaultProxy.blackhole');
     this.#child?.kill('SIGSTOP');
+    const giveUpAt = monotonicMs() + STOP_TIMEOUT_MS;
+    while (this.running && !hasStopped(this.pid) && monotonicMs() < giveUpAt) Atomics.wait(NEVER_CHANGED, 0, 0, 1);
   }
 
   /** Resumes a process that `pause` has suspended, with SIGCONT. */
