@@ -31,7 +31,7 @@ write whose outcome is \`unknown\` may be repeated only if it does no harm to ap
 S27](semantics.md#s27-a-write-is-repeated-only-if-it-provably-was-not-processed) says when the client itself repeats a write,
 and [\`retryWrites\`](writes.md) lets it repeat every write safely. No error contains a value,
 a token or a password. Only an error with reason [\`PermissionDenied\`](#permissiondenied) contains keys: those of the
-request.
+request. So does an error whose cause is such an error.
 `;
 
 const CLIENT_PART = `

@@ -158,9 +158,9 @@ type Checks = Readonly<Record<string, Check>>;
 
 /**
  * The property names of a type. For a union, the property names of all its members. Leaves out properties that can only
- * be `undefined`, because an options type declares such a property to forbid the name.
+ * be `undefined`, because an options type declares such a property to forbid the name, and properties with symbols.
  */
-type NameOf<T> = T extends unknown ? { [K in keyof T]-?: T[K] extends undefined ? never : K }[keyof T] : never;
+type NameOf<T> = T extends unknown ? { [K in keyof T]-?: T[K] extends undefined ? never : K }[keyof T & string] : never;
 
 /** Makes the compiler refuse a table that lacks a name of `T`, or contains a name that `T` does not have. */
 type Exact<N, T> = [keyof N] extends [NameOf<T>]

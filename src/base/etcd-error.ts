@@ -118,7 +118,8 @@ const BRAND = Symbol.for('etcdwire.EtcdError');
 
 /**
  * The only error class of the client. Decide by `reason` and `outcome`, never by the message text, which may change.
- * The error contains no key, value, token or password.
+ * The error contains no value, token or password. Only an error with reason `PermissionDenied` contains keys: those of
+ * the denied request. So does an error whose cause is such an error.
  *
  * @example
  * try {

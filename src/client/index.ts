@@ -1,4 +1,5 @@
 export { CoreClient } from './core-client.js';
+export { FOR } from './denied.js';
 export {
   type CloseOptions,
   type CoreKeyspace,

@@ -1,5 +1,5 @@
-import { invalidInput, NO_BYTES } from '../base/index.js';
-import { contains } from '../client/index.js';
+import { type EtcdError, explained, invalidInput, NO_BYTES, textOf } from '../base/index.js';
+import { contains, FOR } from '../client/index.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
 import { isCheckedByOne } from '../rpc/index.js';
 import type { Init } from '../wire/index.js';
@@ -179,4 +179,26 @@ export function mayDelete({ request }: Init<wire.RequestOp>, key: Uint8Array): b
   if (request?.case !== 'requestTxn') return false;
   const { success = [], failure = [] } = request.value;
   return [...success, ...failure].some((operation) => mayDelete(operation, key));
+}
+
+/** Returns a transaction that puts the key if its version is below 0, so never. The server checks the permission. */
+export function neverPut(key: Uint8Array): Init<wire.TxnRequest> {
+  const { VERSION: target } = wire.CompareTarget;
+  const isNever = {
+    key,
+    target,
+    result: wire.CompareResult.LESS,
+    targetUnion: { case: 'version', value: 0n },
+  } as const;
+  return { compare: [isNever], success: [{ request: { case: 'requestPut', value: { key } } }] };
+}
+
+/** Returns the error of a write whose guards the server denies. `prefix` is the prefix of the guards in the store. */
+export function guardsDenied(error: EtcdError, prefix: Uint8Array): EtcdError {
+  // The keys that the error names are not what was denied.
+  const [problem = ''] = error.problem.split(FOR, 1);
+  const needed =
+    'locks, elections, queues, barriers, registrations and writes with retryWrites also put guards, which make their ' +
+    'writes safe';
+  return explained(error, `${problem}; ${needed}: grant readwrite on the prefix ${JSON.stringify(textOf(prefix))}`);
 }

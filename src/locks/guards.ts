@@ -1,11 +1,21 @@
-import { amended, concatBytes, EtcdError, explained, randomId, textOf, toBytes } from '../base/index.js';
+import { amended, concatBytes, EtcdError, randomId, textOf, toBytes } from '../base/index.js';
 import { mismatch, type PreparedTxn } from '../client/index.js';
-import * as wire from '../gen/etcdserverpb/rpc.js';
+import type * as wire from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
 import { type CallOptions, type Rpc, withObserver } from '../rpc/index.js';
 import type { Init } from '../wire/index.js';
-import { type Guard, guardedRequest, hasElse, mayDelete, read, unchanged, withoutGuards } from './guarded-request.js';
+import {
+  type Guard,
+  guardedRequest,
+  guardsDenied,
+  hasElse,
+  mayDelete,
+  neverPut,
+  read,
+  unchanged,
+  withoutGuards,
+} from './guarded-request.js';
 
 // A guard is a key that makes a write safe to repeat: however often and however late the server receives the request,
 // it applies the write at most once. In this example, the write has the number 7:
@@ -63,6 +73,7 @@ export class Guards {
   readonly #rpc: Rpc;
   readonly #lease: bigint;
   readonly #guardPrefix: Uint8Array;
+  readonly #namespace: Uint8Array;
   readonly #prefix: string;
   /** Whether a separate transaction creates each guard: see the comment at the top of this file. */
   readonly createsFirst: boolean;
@@ -71,13 +82,15 @@ export class Guards {
   #isBroken = false;
 
   /**
-   * `guardPrefix` is the prefix of the guards, such as `GUARD_PREFIX`. The name of each guard contains a random number,
+   * `guardPrefix` is the prefix of the guards in the keyspace of `rpc`, such as `GUARD_PREFIX`, and `namespace` is the
+   * prefix of that keyspace. The name of each guard contains a random number,
    * because several programs may use one lease one after another.
    */
-  constructor(rpc: Rpc, lease: bigint, guardPrefix: Uint8Array, createsFirst = false) {
+  constructor(rpc: Rpc, lease: bigint, guardPrefix: Uint8Array, namespace: Uint8Array, createsFirst = false) {
     this.#rpc = rpc;
     this.#lease = lease;
     this.#guardPrefix = guardPrefix;
+    this.#namespace = namespace;
     this.createsFirst = createsFirst;
     this.#prefix = `${lease.toString(16)}-${randomId().toString(36)}/`;
   }
@@ -130,25 +143,13 @@ export class Guards {
     } catch (error) {
       if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
       if (!(await this.#isDenied(options))) throw error;
-      const prefix = JSON.stringify(textOf(this.#guardPrefix));
-      const needed =
-        'locks, elections, queues, barriers, registrations and writes with retryWrites also put guards, which make ' +
-        'their writes safe';
-      throw explained(error, `${error.problem}; ${needed}: grant readwrite on the prefix ${prefix}`);
+      throw guardsDenied(error, concatBytes(this.#namespace, this.#guardPrefix));
     }
   }
 
   /** Whether the server denies the put of a guard. Asks with a put whose condition is never true. */
   async #isDenied(options: CallOptions): Promise<boolean> {
-    const target = { case: 'version', value: 0n } as const;
-    const isNever = {
-      key: this.#guardPrefix,
-      target: wire.CompareTarget.VERSION,
-      result: wire.CompareResult.LESS,
-      targetUnion: target,
-    };
-    const put = { request: { case: 'requestPut', value: { key: this.#guardPrefix } } } as const;
-    return this.#rpc.call(GUARDED_TXN, { compare: [isNever], success: [put] }, options).then(
+    return this.#rpc.call(GUARDED_TXN, neverPut(this.#guardPrefix), options).then(
       () => false,
       (error: unknown) => error instanceof EtcdError && error.reason === 'PermissionDenied',
     );

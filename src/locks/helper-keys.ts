@@ -28,7 +28,7 @@ export function helperPrefix(name: string): string {
   return `${name.slice(0, at)}__${name.slice(at)}/`;
 }
 
-/** Describes `helperPrefix` in an error message, which must not contain the actual name. */
+/** Describes `helperPrefix` in an error message. */
 const HELPER_KEYS = 'under its name with "__" before the last part ("app/__jobs/" for "app/jobs")';
 
 /**

@@ -97,7 +97,7 @@ export class Session extends Printable implements AsyncDisposable {
     super();
     this.client = client;
     this.#keepAlive = keepAlive;
-    this.guards = new Guards(client.rpc, keepAlive.id, client.core.guardPrefix);
+    this.guards = new Guards(client.rpc, keepAlive.id, client.core.guardPrefix, client.core.prefix);
     const [holders, leave] = holdersOf(client.core.leaseHolders, keepAlive.id);
     this.holders = holders;
     keepAlive.onLost(() => {

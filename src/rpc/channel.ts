@@ -146,7 +146,15 @@ export class Channel implements Transport {
    * and the frame of `#attempts` is larger.
    */
   async #waitForRoom<Request, Response>(call: UnaryCall<Request, Response>, callClass: CallClass): Promise<Response> {
-    return this.#attempts(call, callClass, await this.#queue.wait(call, callClass));
+    const endpoint = await this.#queue.wait(call, callClass).catch((error: unknown) => {
+      throw this.#withPlace(error);
+    });
+    return this.#attempts(call, callClass, endpoint);
+  }
+
+  #withPlace(error: unknown): unknown {
+    const isClosed = error instanceof EtcdError && error.reason === 'ClientClosed' && error.cause === undefined;
+    return isClosed ? amended(error, { cause: this.closedAt }) : error;
   }
 
   async #attempts<Request, Response>(
@@ -183,8 +191,7 @@ export class Channel implements Transport {
         }
       }
     } catch (error) {
-      const isClosed = this.closedAt !== undefined && error instanceof EtcdError && error.reason === 'ClientClosed';
-      throw isClosed ? amended(error, { cause: this.closedAt }) : error;
+      throw this.#withPlace(error);
     } finally {
       this.#queue.leaveEndpoint(endpoint, callClass);
     }

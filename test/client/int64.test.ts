@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { compare, op, prefix, updateKey, withMaxCreateRev } from '../../src/index.js';
+import { compare, getMany, op, prefix, updateKey, withMaxCreateRev } from '../../src/index.js';
 import { Election, Session } from '../../src/locks.js';
 import { Barrier } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
@@ -24,6 +24,8 @@ test('a read accepts numbers as revisions', async () => {
   expect(await keysOf(withMaxCreateRev(revision))).toEqual(['a2']);
   expect(await keysOf({ minCreateRevision: revision + 1 })).toEqual(['b3']);
   expect(await keysOf({ minModRevision: revision + 2, maxModRevision: revision + 2 })).toEqual(['b3']);
+  const many = await getMany(etcd, [`${name}/a`, `${name}/b`], { revision: 0, keysPerTxn: 1 });
+  expect(many.kvs.map((kv) => kv?.text())).toEqual(['2', '3']);
   const scanned: string[] = [];
   for await (const kv of etcd.scan(prefix(`${name}/`), { revision })) scanned.push(kv.text());
   expect(scanned).toEqual(['1']);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { toBytes } from '../../src/base/bytes.js';
+import { NO_BYTES, toBytes } from '../../src/base/bytes.js';
 import { GUARD_PREFIX } from '../../src/client/kv/keys.js';
 import { preparedTxn } from '../../src/client/kv/txn.js';
 import { type CallOptions, type Client, compare, type Interceptor, op, prefix } from '../../src/index.js';
@@ -47,7 +47,7 @@ async function bench(...fates: readonly Fate[]): Promise<Bench> {
   return {
     etcd,
     reader,
-    guards: new Guards(etcd.rpc, lease, toBytes(GUARD_PREFIX, 'guardPrefix')),
+    guards: new Guards(etcd.rpc, lease, toBytes(GUARD_PREFIX, 'guardPrefix'), NO_BYTES),
     lease,
     name: unique('guarded'),
     sendCopies,

@@ -305,7 +305,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     },
     () => getMany,
   ),
-  json: call({ parse: FUNCTION }, () => json),
+  json: call({ parse: optional(FUNCTION) }, () => json),
   objectFirst: call({ logger: right({ warn: () => {} }) }, () => objectFirst),
   typed: call(
     { client: CLIENT, prefix: right('n/', 'an empty string', 'a string with NUL'), codec: CODEC },
@@ -792,7 +792,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       name: NAME,
-      options: options({ maxAttempts: COUNT, retryDelayMs: FUNCTION, idTtl: COUNT }),
+      options: options({ codec: CODEC, maxAttempts: COUNT, retryDelayMs: FUNCTION, idTtl: COUNT }),
     },
     WorkQueue,
   ),

@@ -11,6 +11,8 @@ export function keyOf(bytes: Uint8Array): string {
 
 /** What belongs to one key. */
 export class Keyed extends Printable {
+  /** @internal */
+  static override readonly name: string = 'Object';
   /** The key. */
   readonly keyBytes: Uint8Array;
 

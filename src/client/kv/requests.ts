@@ -66,6 +66,8 @@ export interface ScanOptions extends GetOptions {
 
 /** Options of `range` and of `op.range`. */
 export interface RangeOptions extends Omit<ScanOptions, typeof ONLY_RANGE> {
+  /** @hidden */
+  readonly [ONLY_RANGE]?: true | undefined;
   /** The maximum number of keys in the result. Default 0: no maximum. */
   readonly limit?: number | undefined;
   /** The order of the keys in the result. Default: by key, ascending. */

@@ -91,6 +91,7 @@ export type TimeToLive = {
 );
 
 class TimeLeft extends Result {
+  static override readonly name = 'Result';
   declare readonly keyBytes: readonly Uint8Array[];
 
   get keys(): readonly string[] {

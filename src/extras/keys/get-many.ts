@@ -1,4 +1,4 @@
-import { type BytesLike, checkList, checkOptions, checkPositiveCount } from '../../base/index.js';
+import { type BytesLike, checkList, checkOptions, checkPositiveCount, int64Of } from '../../base/index.js';
 import {
   type CoreKeyspace,
   checkClient,
@@ -58,9 +58,7 @@ export async function getMany(
   // If the caller gave no revision, the later reads are not serializable, because another member might not have reached
   // the revision of the first transaction yet.
   const later =
-    revision === undefined || revision === 0n
-      ? { revision: header.revision, keysOnly }
-      : { revision, serializable, keysOnly };
+    (int64Of(revision) ?? 0n) === 0n ? { revision: header.revision, keysOnly } : { revision, serializable, keysOnly };
   for (let start = keysPerTxn; start < all.length; start += keysPerTxn)
     kvs.push(...(await read(start, later)).responses);
   return withHeader(header, { kvs });

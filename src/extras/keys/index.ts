@@ -15,6 +15,8 @@ export {
 } from './compare-and-set.js';
 export { type GetManyOptions, getMany, type Many } from './get-many.js';
 export {
+  checkCodec,
+  decodeWith,
   json,
   type TypedCachedRange,
   type TypedChange,

@@ -58,16 +58,31 @@ export interface ValueCodec<T> {
   readonly decode: (bytes: Uint8Array) => T;
 }
 
+export function checkCodec<T>(codec: ValueCodec<T>, argument: string): void {
+  checkFunction(codec?.encode, `${argument}.encode`);
+  checkFunction(codec?.decode, `${argument}.decode`);
+}
+
+/** Returns the value of stored bytes. @throws EtcdError with reason `InvalidValue` if the codec cannot decode them. */
+export function decodeWith<T>(codec: Pick<ValueCodec<T>, 'decode'>, bytes: Uint8Array): T {
+  try {
+    return codec.decode(bytes);
+  } catch (cause) {
+    const details = { code: 'FailedPrecondition', reason: 'InvalidValue', outcome: 'not-sent', cause } as const;
+    throw new EtcdError('the codec could not decode the value', details);
+  }
+}
+
 /**
  * Returns a codec for JSON. `parse` checks the value that `JSON.parse` returns, and throws if the value is wrong.
- * `parse` may be the method `parse` of a schema, for example of a zod schema.
+ * `parse` may be the method `parse` of a schema, for example of a zod schema. Default: no check.
  *
  * @example
  * const users = typed(etcd, 'users/', json((value) => value as { name: string }));
  * await users.put('ada', { name: 'Ada Lovelace' });
  * console.log((await users.get('ada'))?.value.name); // Ada Lovelace
  */
-export function json<T>(parse: (value: unknown) => T): ValueCodec<T> {
+export function json<T>(parse: (value: unknown) => T = (value) => value as T): ValueCodec<T> {
   checkFunction(parse, 'parse');
   return {
     encode: (value) => JSON.stringify(value),
@@ -77,25 +92,29 @@ export function json<T>(parse: (value: unknown) => T): ValueCodec<T> {
 
 /** What belongs to one key, by the name of the key. */
 class Named extends Printable {
-  readonly #keyBytes: Uint8Array;
+  /** @internal */
+  static override readonly name: string = 'Object';
+  /** The whole key, with the prefix. */
+  readonly keyBytes: Uint8Array;
   readonly #prefixLength: number;
 
   /** `prefixLength` is the number of UTF-16 code units of the prefix. */
   constructor(keyBytes: Uint8Array, prefixLength: number) {
     super();
-    this.#keyBytes = keyBytes;
+    this.keyBytes = keyBytes;
     this.#prefixLength = prefixLength;
   }
 
   /** The key without the prefix. @throws EtcdError with reason `NotText` if the key is not UTF-8. */
   get name(): string {
-    return keyOf(this.#keyBytes).slice(this.#prefixLength);
+    return keyOf(this.keyBytes).slice(this.#prefixLength);
   }
 
   /** @internal */
   override shown(): object {
-    const name = validTextOf(this.#keyBytes)?.slice(this.#prefixLength) ?? this.#keyBytes;
-    return Object.assign({ name } as object, this);
+    const name = validTextOf(this.keyBytes)?.slice(this.#prefixLength) ?? this.keyBytes;
+    const { keyBytes: _, ...others } = this;
+    return Object.assign({ name }, others);
   }
 }
 
@@ -143,11 +162,9 @@ export class TypedKeyValue<T> extends Named {
   #decode(): { readonly value: T } | { readonly error: EtcdError } {
     if (this.#decoded !== undefined) return this.#decoded;
     try {
-      this.#decoded = { value: this.#codec.decode(this.kv.value) };
-    } catch (cause) {
-      const problem = 'the codec could not decode the value of the key';
-      const details = { code: 'FailedPrecondition', reason: 'InvalidValue', outcome: 'not-sent', cause } as const;
-      this.#decoded = { error: new EtcdError(problem, details) };
+      this.#decoded = { value: decodeWith(this.#codec, this.kv.value) };
+    } catch (error) {
+      this.#decoded = { error: error as EtcdError };
     }
     return this.#decoded;
   }
@@ -156,8 +173,10 @@ export class TypedKeyValue<T> extends Named {
 /** A change of a typed key: a put with the new state, or a deletion. */
 export interface TypedChange<T> {
   readonly type: 'put' | 'delete';
-  /** The key without the prefix. */
+  /** The key without the prefix. Reading it throws an EtcdError with reason `NotText` if the key is not UTF-8. */
   readonly name: string;
+  /** The whole key, with the prefix. */
+  readonly keyBytes: Uint8Array;
   /** The new state. Undefined for a deletion. */
   readonly kv: TypedKeyValue<T> | undefined;
   /**
@@ -218,8 +237,7 @@ export class TypedKeys<T> {
   constructor(client: CoreKeyspace, prefix: string, codec: ValueCodec<T>) {
     this.#client = checkClient(client);
     this.all = prefixOf(checkText(prefix, 'prefix'));
-    checkFunction(codec?.encode, 'codec.encode');
-    checkFunction(codec?.decode, 'codec.decode');
+    checkCodec(codec, 'codec');
     this.#prefix = prefix;
     this.#codec = codec;
   }

@@ -126,8 +126,9 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   readonly #fold = new RangeFold();
   #ended: EtcdError | undefined;
   readonly #consumers = new Set<Changes>();
-  readonly #trace = new WaitTrace();
-  readonly #waits = new RevisionWaits(this.#trace);
+  /** @internal What happened to the calls and the watch of the range. */
+  protected readonly trace = new WaitTrace();
+  readonly #waits = new RevisionWaits(this.trace);
   #isReadingState = false;
 
   /** @internal */
@@ -135,7 +136,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     this.#keys = ownKeys(keys);
     this.#range = resolveKeys(this.#keys, 'keys');
     this.#kv = kv;
-    void this.#follow(mirror(this.#keys, internally({ signal: this.#stop.signal }, { trace: this.#trace })));
+    void this.#follow(mirror(this.#keys, internally({ signal: this.#stop.signal }, { trace: this.trace })));
   }
 
   get revision(): bigint {
@@ -144,7 +145,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
 
   get state(): CachedRangeState | OtherState {
     this.#checkOpen();
-    const { detachedAt } = this.#trace;
+    const { detachedAt } = this.trace;
     if (detachedAt !== undefined) return { status: 'stale', forMs: monotonicMs() - detachedAt };
     return { status: this.#fold.isSyncing ? 'syncing' : 'current' };
   }

@@ -44,8 +44,10 @@ export class RevisionWaits {
           else reject(error);
         },
       };
-      const { failures, endpoint } = this.#trace;
-      const late = (): EtcdError => timedOut(what, timeoutMs, 'rejected', undefined, failures, endpoint);
+      const late = (): EtcdError => {
+        const { failures, endpoint } = this.#trace;
+        return timedOut(what, timeoutMs, 'rejected', undefined, failures, endpoint);
+      };
       const stopTimer = at(deadline, () => waiter.end(late()));
       const offAbort = onAbort(signal, () => waiter.end(canceled(signal as AbortSignal, 'rejected')));
       this.#waiters.put(waiter, waiter);

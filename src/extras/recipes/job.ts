@@ -8,7 +8,6 @@ import {
   environment,
   invalidInput,
   messageOf,
-  Printable,
   show,
   textOf,
   toBytes,
@@ -27,6 +26,7 @@ import { type Held, lockLost, type Session, untilAnswered } from '../../locks/in
 import { type CallOptions, isTransient } from '../../rpc/index.js';
 import { LeasePool, type SharedLease } from './lease-pool.js';
 import { storedFields } from './stored-fields.js';
+import { type Decoder, StoredValue } from './stored-value.js';
 
 /**
  * The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`, which shows its
@@ -139,6 +139,8 @@ export class IdLease {
 
 /** The options of a `WorkQueue`. */
 export interface JobSettings {
+  /** Decodes the values of jobs. A worker of a `WorkQueue<T>` has a codec of `T`. */
+  readonly codec: Decoder<unknown>;
   readonly maxAttempts: number;
   readonly retryDelayMs: (attempt: number) => number;
   readonly idLease: IdLease;
@@ -170,11 +172,10 @@ interface JobParts extends JobSettings {
  * console.log(to, job.attempt);
  * await job.complete();
  */
-export class Job extends Printable {
+export class Job<T = Uint8Array> extends StoredValue<T> {
   /** @internal */
-  static override readonly name = 'Job';
+  static override readonly name: string = 'Job';
   readonly id: string;
-  readonly value: Uint8Array;
   /** Number of tries of the job, including this one: 1 for the first. */
   readonly attempt: number;
   readonly priority: number;
@@ -199,10 +200,9 @@ export class Job extends Printable {
 
   /** @internal */
   constructor(parts: JobParts) {
-    super();
+    super(parts.value, parts.codec as Decoder<T>);
     this.#parts = parts;
     this.id = parts.held.name;
-    this.value = parts.value;
     this.attempt = parts.state.attempts;
     this.priority = parts.state.priority;
     this.signal = parts.signal;
@@ -211,7 +211,7 @@ export class Job extends Printable {
 
   /** @internal */
   override shown(): object {
-    const { id, value, attempt, priority } = this;
+    const { id, bytes: value, attempt, priority } = this;
     return { id, value, attempt, priority };
   }
 
@@ -228,13 +228,13 @@ export class Job extends Printable {
 
   /** Decodes the value as UTF-8. Malformed bytes become U+FFFD. */
   text(): string {
-    return textOf(this.value);
+    return textOf(this.bytes);
   }
 
   /** Parses the value as JSON. @throws a `SyntaxError`, or the error of `parse`. */
   json<T>(parse: (json: unknown) => T): T {
     checkFunction(parse, 'parse');
-    return parse(parseJsonValue(this.value));
+    return parse(parseJsonValue(this.bytes));
   }
 
   /**

@@ -129,7 +129,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
    */
   #isCertain: boolean;
   /** The calls that wait until `#isCertain` is true. */
-  readonly #waits = new RevisionWaits();
+  readonly #waits = new RevisionWaits(this.trace);
   #isChangeReported = false;
 
   constructor(

@@ -186,10 +186,11 @@ export class Service {
   }
 
   /**
-   * Reads all endpoints, and keeps them up to date in memory until the view is closed. `signal` and `timeoutMs` limit
-   * the first read. While no server answers, the view keeps the endpoints that it knows.
+   * Reads all endpoints, and keeps them up to date in memory until the view is closed. While no server answers,
+   * the first read waits like a watch, but at most `timeoutMs` (default: no limit), and later the view keeps the endpoints
+   * that it knows.
    *
-   * @throws EtcdError as `list` does.
+   * @throws EtcdError as `cachedRange` does.
    *
    * @example
    * const service = new Service(etcd, 'services/web');

@@ -1,4 +1,5 @@
 import {
+  actionLast,
   checkFunction,
   checkGivenOptions,
   checkPositive,
@@ -96,7 +97,7 @@ export async function shards(
 ): Promise<void> {
   keyspaceClientOf(client);
   checkNameOutside(['shards'], name);
-  checkFunction(handler, 'handler');
+  actionLast([options, handler], 'handler');
   checkGivenOptions(options, SHARDS_OPTIONS, 'shards');
   const { count, weight = 1, worker = '', ttl, allowLongTtl, signal, onFailure = () => {} } = options;
   checkShardCount(count, 'count');

@@ -1,11 +1,17 @@
 import { checkDelay, checkFunction, checkPositiveCount, checkSignal, type SignalOption } from '../../base/index.js';
 import { LEASE_OPTIONS, type SessionOptions } from '../../locks/index.js';
 import { type CallOptions, TIME_LIMITS } from '../../rpc/index.js';
+import { checkCodec, type ValueCodec } from '../keys/index.js';
 import { checkId, type Job } from './job.js';
 import { checkPriority } from './queue.js';
 
 /** Options of a `WorkQueue`. All workers of a queue should use the same options. */
-export interface WorkQueueOptions {
+export interface WorkQueueOptions<T = Uint8Array> {
+  /**
+   * Converts values to the bytes of jobs, and back; see `json`. Default: `enqueue` takes bytes or text, and the value of
+   * a job is bytes.
+   */
+  readonly codec?: ValueCodec<T> | undefined;
   /** Number of tries before a job becomes a dead job. A try whose worker dies counts, too. Default 5. */
   readonly maxAttempts?: number | undefined;
   /**
@@ -38,7 +44,7 @@ export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
 }
 
 /** Options of `WorkQueue.work`. */
-export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
+export interface WorkOptions<T = Uint8Array> extends Pick<SessionOptions, 'allowLongTtl'> {
   /**
    * Maximum number of jobs that this process works on at the same time. The worker takes up to 128 ready jobs with one
    * look at the queue, but not more than it may start. Default 1.
@@ -53,7 +59,7 @@ export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
    * again. Not called after `signal` has aborted, if the job was lost, or if the handler has called `complete`, `retry`
    * or `bury` itself. If this function throws, `work` rejects with its error.
    */
-  readonly onFailure?: ((error: unknown, job: Job) => void) | undefined;
+  readonly onFailure?: ((error: unknown, job: Job<T>) => void) | undefined;
 }
 
 /** The number of jobs in each state. */
@@ -69,9 +75,12 @@ export interface WorkQueueCounts {
 }
 
 /** A job that has failed `maxAttempts` times, or that its worker has buried. */
-export interface DeadJob {
+export interface DeadJob<T = Uint8Array> {
   readonly id: string;
-  readonly value: Uint8Array;
+  /** Reading this property throws an EtcdError with reason `InvalidValue` if the codec cannot decode `bytes`. */
+  readonly value: T;
+  /** The value as it is stored. */
+  readonly bytes: Uint8Array;
   /** Number of tries of the job. */
   readonly attempts: number;
   /** The message of the last error. Undefined if no worker gave one, for example because the workers died. */
@@ -79,6 +88,7 @@ export interface DeadJob {
 }
 
 export const WORK_QUEUE_OPTIONS = {
+  codec: checkCodec,
   maxAttempts: checkPositiveCount,
   retryDelayMs: checkFunction,
   idTtl: checkPositiveCount,

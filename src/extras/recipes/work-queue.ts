@@ -25,10 +25,12 @@ import {
   withinLimit,
 } from '../../locks/index.js';
 import { type CallOptions, checkCallOptions, deadlineIn, internally } from '../../rpc/index.js';
+import type { ValueCodec } from '../keys/index.js';
 import { retriedTxn } from '../writes/index.js';
 import { ignoreLoss, retryDelay } from './handlers.js';
 import { checkId, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, jobIdOf, keysOf, moveState } from './job-source.js';
+import { StoredValue } from './stored-value.js';
 import {
   type DeadJob,
   ENQUEUE_OPTIONS,
@@ -48,6 +50,9 @@ const DEFAULT_ID_TTL_S = 3_600;
 const RETRY_BASE_MS = 1_000;
 /** The folders that a queue reads as a whole. */
 const FOLDERS = ['todo', 'held', 'dead'];
+
+/** The codec of a queue whose caller gives no codec. */
+const BYTES: ValueCodec<Uint8Array> = { encode: (value) => value, decode: (bytes) => bytes };
 
 /**
  * A queue of jobs for a fleet of workers. Each job runs at least once: it leaves the queue only when a worker has
@@ -69,16 +74,17 @@ const FOLDERS = ['todo', 'held', 'dead'];
  *   stop.abort();
  * });
  */
-export class WorkQueue {
+export class WorkQueue<T = Uint8Array> {
   readonly name: string;
   readonly #client: CoreKeyspace;
   readonly #idLease: IdLease;
   readonly #source: JobSource;
+  readonly #codec: ValueCodec<T>;
   /** The time of the latest call of `enqueue`, and the number of calls before it in the same millisecond. */
   #latest = { atMs: 0, before: 0 };
 
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
-  constructor(client: CoreKeyspace, name: string, options: WorkQueueOptions = {}) {
+  constructor(client: CoreKeyspace, name: string, options: WorkQueueOptions<T> = {}) {
     this.#client = checkClient(client);
     this.name = checkNameOutside(FOLDERS, name);
     checkOptions(options, WORK_QUEUE_OPTIONS, 'WorkQueue');
@@ -86,9 +92,11 @@ export class WorkQueue {
       maxAttempts = DEFAULT_MAX_ATTEMPTS,
       retryDelayMs = retryDelay(RETRY_BASE_MS),
       idTtl = DEFAULT_ID_TTL_S,
+      codec = BYTES as unknown as ValueCodec<T>,
     } = options;
+    this.#codec = codec;
     this.#idLease = new IdLease(client, idTtl);
-    this.#source = new JobSource(client, name, { maxAttempts, retryDelayMs, idLease: this.#idLease });
+    this.#source = new JobSource(client, name, { maxAttempts, retryDelayMs, idLease: this.#idLease, codec });
   }
 
   /**
@@ -99,13 +107,13 @@ export class WorkQueue {
    * `enqueue` again with the same `id` is safe.
    */
   async enqueue(
-    value: BytesLike,
+    value: [T] extends [Uint8Array] ? BytesLike : T,
     options: EnqueueOptions = {},
   ): Promise<{ readonly id: string; readonly added: boolean }> {
     checkOptions(options, ENQUEUE_OPTIONS, 'WorkQueue.enqueue');
     const { id = randomId().toString(16).padStart(16, '0'), priority = DEFAULT_PRIORITY, delayMs = 0 } = options;
     const wholeDelayMs = checkDelay(delayMs);
-    const bytes = toBytes(value, 'value');
+    const bytes = toBytes(this.#codec.encode(value as T), 'value');
     const now = environment.Date.now();
     const enqueuedBefore = this.#latest.atMs === now ? this.#latest.before + 1 : 0;
     this.#latest = { atMs: now, before: enqueuedBefore };
@@ -153,16 +161,16 @@ export class WorkQueue {
    *   stop.abort();
    * });
    */
-  async work(...last: ActionLast<WorkOptions, (job: Job) => Promise<void> | void>): Promise<void> {
+  async work(...last: ActionLast<WorkOptions<T>, (job: Job<T>) => Promise<void> | void>): Promise<void> {
     const [options, handler] = actionLast(last, 'handler');
     checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
     return untilClosed(this.#client, options.signal, (stop) => this.#work(handler, stop, options));
   }
 
   async #work(
-    handler: (job: Job) => Promise<void> | void,
+    handler: (job: Job<T>) => Promise<void> | void,
     asked: AbortSignal,
-    { concurrency = 1, ttl, allowLongTtl, onFailure = () => {} }: WorkOptions,
+    { concurrency = 1, ttl, allowLongTtl, onFailure = () => {} }: WorkOptions<T>,
   ): Promise<void> {
     const ended = new Ending(asked);
     const stop = ended.signal;
@@ -184,7 +192,7 @@ export class WorkQueue {
         const take = () => this.#source.take(session, waiting, concurrency - running.size, stop);
         const jobs = await untilSpace(waiting, take);
         for (const job of jobs) {
-          const run: Promise<void> = this.#runJob(job, handler, stop, onFailure)
+          const run: Promise<void> = this.#runJob(job as unknown as Job<T>, handler, stop, onFailure)
             .catch(failUnlessOver(session))
             .finally(() => {
               running.delete(run);
@@ -220,10 +228,10 @@ export class WorkQueue {
    * const job = await emails.take(session);
    * await job.complete();
    */
-  take(session: Session, options: WaitOptions = {}): Promise<Job> {
+  take(session: Session, options: WaitOptions = {}): Promise<Job<T>> {
     checkSessionOf(this.#client, checkSession(session), 'WorkQueue');
     return withinLimit('WorkQueue.take', options, session.signal, ({ waiting }) =>
-      this.#source.take(session, waiting, 1).then(([job]) => job as Job),
+      this.#source.take(session, waiting, 1).then(([job]) => job as unknown as Job<T>),
     );
   }
 
@@ -244,16 +252,16 @@ export class WorkQueue {
    *
    * @throws EtcdError as `get` does.
    */
-  async dead(options?: CallOptions): Promise<readonly DeadJob[]> {
+  async dead(options?: CallOptions): Promise<readonly DeadJob<T>[]> {
     checkCallOptions(options, 'WorkQueue.dead');
     const { kvs } = await this.#client.range(prefix(`${this.name}/dead/`), options);
     const jobs = await Promise.all(
-      kvs.map(async (kv): Promise<DeadJob | undefined> => {
+      kvs.map(async (kv): Promise<DeadJob<T> | undefined> => {
         const id = jobIdOf(kv);
         const job = await this.#client.get(keysOf(this.name, id).job, options);
         const { attempts, error } = parseState(kv);
         // Undefined if another process has completed or discarded the job since.
-        return job === undefined ? undefined : { id, value: job.value, attempts, error };
+        return job && Object.assign(new StoredValue(job.value, this.#codec), { id, attempts, error });
       }),
     );
     return jobs.filter((job) => job !== undefined);
@@ -298,10 +306,10 @@ export class WorkQueue {
    * Calls the handler, and then settles the job unless the handler has done so. Does not reject if the handler throws.
    */
   async #runJob(
-    job: Job,
-    handler: (job: Job) => Promise<void> | void,
+    job: Job<T>,
+    handler: (job: Job<T>) => Promise<void> | void,
     stop: AbortSignal,
-    onFailure: (error: unknown, job: Job) => void,
+    onFailure: (error: unknown, job: Job<T>) => void,
   ): Promise<void> {
     try {
       await handler(job);

@@ -69,7 +69,7 @@ export class GuardLease {
     const { id, guards } = this.#current;
     const lease = await id;
     const key = idOf(prefix);
-    const own = guards.get(key) ?? new Guards(new Rpc(transport, this.#settings), lease, guardPrefix, true);
+    const own = guards.get(key) ?? new Guards(new Rpc(transport, this.#settings), lease, guardPrefix, prefix, true);
     guards.set(key, own);
     return [own, id];
   }

@@ -1,4 +1,4 @@
-import { checkBoolean, checkInt64, checkOptions, checkText } from '../../base/index.js';
+import { checkBoolean, checkInt64, checkOptions, checkText, type Int64Like } from '../../base/index.js';
 import { checkRecords } from './check-records.js';
 import type { SeenEvent, Violation } from './history.js';
 
@@ -186,9 +186,9 @@ export class GuardedResource {
   }
 
   /** Writes to the resource. Returns whether the resource accepted the write. */
-  write(holder: string, token: bigint): boolean {
+  write(holder: string, fencingToken: Int64Like): boolean {
     checkText(holder, 'holder');
-    checkInt64(token, 'token');
+    const token = checkInt64(fencingToken, 'token');
     if (token >= this.#greatest) {
       this.#greatest = token;
       return true;

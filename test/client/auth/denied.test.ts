@@ -36,9 +36,11 @@ test('the error of a denied call names the user and the keys that the call asked
     const problem = `etcdserver: permission denied to the user "user" for ${text}`;
     expect(await errorOf(call)).toMatchObject({ reason: 'PermissionDenied', problem });
   }
-  // A call without keys.
+  // In a call to another service than KV, the key is not what was denied.
   const problem = 'etcdserver: permission denied to the user "user"';
-  expect(await errorOf(etcd.auth.userAdd('x', { noPassword: true }))).toMatchObject({ problem });
+  expect(await errorOf(etcd.auth.roleGrantPermission('app', 'read', 'other/a'))).toMatchObject({ problem });
+  const long = await errorOf(etcd.get(`other/${'x'.repeat(100_000)}`));
+  expect(long.problem.length).toBeLessThan(300);
 });
 
 test('the error of a lock with a forbidden name names its key, and does not ask for the permission of the guards', async () => {
@@ -51,5 +53,14 @@ test('the error of a lock with a forbidden name names its key, and does not ask 
   );
   await root.auth.roleRevokePermission('app', prefix('etcdwire/guards/'));
   const { problem: ofGuard } = await errorOf(new Mutex(session, 'app/lock').lock());
-  expect(ofGuard).toContain('grant readwrite on the prefix "etcdwire/guards/"');
+  expect(ofGuard).toMatch(
+    /^etcdserver: permission denied to the user "user"; locks, .*: grant readwrite on the prefix "etcdwire\/guards\/"$/,
+  );
+  // In a namespace, the guards are in the namespace, too.
+  const inside = etcd.namespace('other/');
+  const { problem: ofNamespace } = await errorOf(inside.put('a', '', { retryWrites: true }));
+  expect(ofNamespace).toMatch(/: grant readwrite on the prefix "other\/etcdwire\/guards\/"$/);
+  await root.auth.roleGrantPermission('app', 'readwrite', prefix('other/etcdwire/guards/'));
+  const { problem: ofKey } = await errorOf(inside.put('a', '', { retryWrites: true }));
+  expect(ofKey).toBe('etcdserver: permission denied to the user "user" for the key "other/a"');
 });

@@ -133,9 +133,9 @@ describe('WorkQueue', () => {
     });
     expect(attempts).toEqual([1, 2, 3]);
     const dead = await queue.dead();
-    expect(dead.map(({ value, ...rest }) => ({ ...rest, value: new TextDecoder().decode(value) }))).toEqual([
-      { id: 'poison', attempts: 3, error: 'failure 3', value: 'x' },
-    ]);
+    expect(
+      dead.map(({ id, attempts, error, value }) => ({ id, attempts, error, value: new TextDecoder().decode(value) })),
+    ).toEqual([{ id: 'poison', attempts: 3, error: 'failure 3', value: 'x' }]);
     expect(await queue.requeue('poison')).toBe(true);
     expect(await queue.requeue('poison')).toBe(false);
     await workOn(queue, 1, (job) => {
