@@ -1,29 +1,10 @@
+import { adviceOnMethod, LEASE_WITHOUT_RENEWAL } from './advice.js';
 import { isRange, only, putArguments, rangeText, valueText } from './arguments.js';
 import { type Chain, type Consumer, chainOf, consumerOf, keptText, type Link, type Use } from './context.js';
-import { leaseText, lockText, rewriteObjectCall, watchText } from './objects.js';
+import { isWithoutRenewal, leaseText, lockText, rewriteObjectCall, watchText } from './objects.js';
 import type { Node } from './parser.js';
 import type { Rewriter } from './rewriter.js';
 
-/** What to do about calls that `migrate-etcd3` does not rewrite, by the first method of the call. */
-const ADVICE: Readonly<Record<string, string>> = {
-  get: 'use get(key, options); it resolves with a KeyValue or undefined',
-  getAll: 'use range(prefix(…), options), or scan for many keys',
-  put: 'use put(key, value, { lease, prevKv })',
-  delete: 'use delete(key) or delete(prefix(…)); `deleted` is a number',
-  watch: 'use `for await (const event of client.watch(prefix(…)))`',
-  if: 'use txn({ if: [compare.…], then: [op.…], else: [op.…] })',
-  lease: 'use `await Session.open(client, { ttl })` of etcdwire/locks, and put with { lease: session.leaseId }',
-  lock: 'use `await new Mutex(session, name).tryLock()` of etcdwire/locks, or Etcd3Mutex of etcdwire/recipes while other programs still lock with etcd3',
-  election:
-    "use new Election(session, 'election/NAME') of etcdwire/locks; with this name it elects together with etcd3",
-  stm: 'use stm(client, async (tx) => …) of etcdwire/recipes',
-  getRoles: 'use auth.roleList()',
-  getUsers: 'use auth.userList()',
-  role: 'use the methods of auth, such as auth.roleAdd(name)',
-  user: 'use the methods of auth, such as auth.userAdd(name, { password })',
-  mock: 'use new Client({ transport: memory(new MemoryEtcd()) }) of etcdwire/testing',
-  range: 'use prefix(…) or keyRange(start, end)',
-};
 const TARGETS: Readonly<Record<string, string>> = {
   Key: 'key',
   Version: 'version',
@@ -66,7 +47,8 @@ export function rewriteCall(rewriter: Rewriter, node: Node): string | undefined 
   const chain = chainOf(rewriter, call);
   if (chain === undefined) {
     const object = call.expression?.expression;
-    if (!isAwait && names.kindOf(object) === 'client') rewriter.mark(call, adviceOn(call.expression?.name?.text ?? ''));
+    if (!isAwait && names.kindOf(object) === 'client')
+      rewriter.mark(call, adviceOnMethod(call.expression?.name?.text ?? ''));
     return undefined;
   }
   const [first] = chain.links as [Link];
@@ -75,7 +57,8 @@ export function rewriteCall(rewriter: Rewriter, node: Node): string | undefined 
   const kind = names.kindOf(chain.object);
   if (kind !== undefined && kind !== 'client') return isAwait ? undefined : rewriteObjectCall(rewriter, chain, kind);
   if (kind === undefined) {
-    if (!isAwait && looksLikeEtcd3(chain)) rewriter.mark(call, `if this object is of etcd3, ${ADVICE[first.name]}`);
+    if (!isAwait && looksLikeEtcd3(chain))
+      rewriter.mark(call, `if this object is of etcd3, ${adviceOnMethod(first.name)}`);
     return undefined;
   }
   const { client, links } = withoutNamespaces(rewriter, chain);
@@ -86,12 +69,8 @@ export function rewriteCall(rewriter: Rewriter, node: Node): string | undefined 
   if (text !== undefined) return rewriter.rewrite(text);
   // The await expression stays, and the visit of its operand marks the call.
   if (isAwait) return undefined;
-  rewriter.mark(call, adviceOn(method.name));
+  rewriter.mark(call, isWithoutRenewal(rewriter, method) ? LEASE_WITHOUT_RENEWAL : adviceOnMethod(method.name));
   return keptText(rewriter, chain);
-}
-
-function adviceOn(method: string): string {
-  return ADVICE[method] ?? `etcdwire has no method ${method}; see docs/from-etcd3.md`;
 }
 
 type Handler = (use: Use) => string | undefined;

@@ -1,4 +1,5 @@
 import { MAX_USUAL_TTL_S } from '../../../src/internal.js';
+import { adviceOnOption, LEASE_WITHOUT_RENEWAL, OBJECTS } from './advice.js';
 import { isRange, only, putArguments, rangeText } from './arguments.js';
 import { type Chain, keptText, type Link, mayAwait, type Use } from './context.js';
 import type { Kind } from './names.js';
@@ -7,16 +8,6 @@ import type { Rewriter } from './rewriter.js';
 
 /** TTL in seconds of the locks of etcd3. */
 const LOCK_TTL_S = '30';
-
-/** What to do about calls on objects that `migrate-etcd3` does not rewrite. */
-const ADVICE: Readonly<Record<Exclude<Kind, 'client'>, string>> = {
-  lease:
-    'a Session of etcdwire/locks replaces the lease: `signal` aborts when it is lost, close() revokes it, orphan() lets it expire',
-  watcher:
-    'use `for await (const event of watch)`: event.type is put or delete, event.kv has key and text(); the loop throws the errors',
-  lock: 'a Mutex of etcdwire/locks replaces the lock: tryLock() returns undefined if it is taken, and held.release() frees it',
-  election: "use new Election(session, 'election/NAME') of etcdwire/locks: campaign, observe, leader",
-};
 
 /** Returns the new text of `new Etcd3(…)`. */
 export function rewriteConstruction(rewriter: Rewriter, node: Node): string | undefined {
@@ -89,10 +80,7 @@ function optionText(rewriter: Rewriter, property: Node, isTls: boolean, hosts: H
     });
     return `tls: { ${texts.join(', ')} }`;
   }
-  rewriter.mark(
-    property,
-    `Client has no option \`${name ?? '…'}\` of this form; see "Other features" in docs/from-etcd3.md`,
-  );
+  rewriter.mark(property, adviceOnOption(name));
   return rewriter.emit(property);
 }
 
@@ -196,10 +184,25 @@ export function watchText({ rewriter, chain, client, links, isAwait }: Use): str
 }
 
 /** Rewrites or marks a call on a lease, watcher, lock or election. */
+/** Whether a call of `lease` asks etcd3 not to renew the lease. */
+export function isWithoutRenewal({ parser }: Rewriter, call: Pick<Link, 'name' | 'args'>): boolean {
+  const [, options] = call.args;
+  const renews = options?.properties?.find((each) => each.name?.text === 'autoKeepAlive');
+  return call.name === 'lease' && parser.is(renews?.initializer, 'FalseKeyword');
+}
+
+/** Whether the object is a lease that etcd3 does not renew. */
+function isUnrenewed(rewriter: Rewriter, { object }: Chain, kind: Kind): boolean {
+  const { parser, names } = rewriter;
+  if (kind !== 'lease' || !parser.is(object, 'Identifier')) return false;
+  const call = names.declarationOf(object)?.initializer;
+  return isWithoutRenewal(rewriter, { name: call?.expression?.name?.text ?? '', args: call?.arguments ?? [] });
+}
+
 export function rewriteObjectCall(rewriter: Rewriter, chain: Chain, kind: Exclude<Kind, 'client'>): string {
   const text = objectText(rewriter, chain, kind);
   if (text !== undefined) return rewriter.rewrite(text);
-  rewriter.mark(chain.last, ADVICE[kind]);
+  rewriter.mark(chain.last, isUnrenewed(rewriter, chain, kind) ? LEASE_WITHOUT_RENEWAL : OBJECTS[kind]);
   return keptText(rewriter, chain);
 }
 

@@ -16,7 +16,7 @@ const HELP = `Usage: etcdwire-migrate [--dry-run] [--json] PATH
 Rewrites a program that uses npm's etcd3, so that it uses etcdwire. Comments "// etcdwire: ..." mark the places that you
 must change. PATH is a file, or a folder with all source files below it except node_modules.
 
-  --dry-run   prints a diff, and changes no file
+  --dry-run   prints a diff to stdout and the marks to stderr, and changes no file
   --json      prints the changes as one JSON object
   --version   prints the version
   --help      prints this text
@@ -49,6 +49,12 @@ interface Problem {
   readonly problem: string;
 }
 
+/** The lines for stdout and for stderr. */
+interface Printed {
+  readonly output: readonly string[];
+  readonly notes: readonly string[];
+}
+
 class UsageError extends Error {}
 
 /** Runs the program and returns its exit code. `typescript` is the package whose parser the program uses. */
@@ -62,7 +68,9 @@ export function run(args: readonly string[], stdout: Sink, stderr: Sink, typescr
       if (path === undefined || positionals.length > 1)
         throw new UsageError(`got ${positionals.length} paths; allowed: one file or folder`);
       const flags = { dryRun: values['dry-run'] === true, json: values.json === true };
-      for (const line of migrate(new Parser(typescript), path, flags)) stdout.write(`${line}\n`);
+      const { output, notes } = migrate(new Parser(typescript), path, flags);
+      for (const line of output) stdout.write(`${line}\n`);
+      for (const line of notes) stderr.write(`${line}\n`);
     }
     return 0;
   } catch (error) {
@@ -88,10 +96,10 @@ function diffOf({ file, before, text }: Change): string {
 }
 
 /**
- * Rewrites the files and returns the lines to print. Computes the new texts of all files before it writes a file, so
+ * Rewrites the files and returns what to print. Computes the new texts of all files before it writes a file, so
  * that an error leaves every file unchanged.
  */
-function migrate(parser: Parser, path: string, { dryRun, json }: Flags): readonly string[] {
+function migrate(parser: Parser, path: string, { dryRun, json }: Flags): Printed {
   const files = filesIn(path);
   const changes: Change[] = [];
   const problems: Problem[] = [];
@@ -110,9 +118,9 @@ function migrate(parser: Parser, path: string, { dryRun, json }: Flags): readonl
       marks: change.marks.map(({ line, message }) => ({ line, message })),
       ...(dryRun ? { diff: diffOf(change) } : {}),
     }));
-    return [JSON.stringify({ dryRun, files: described, unchanged: problems })];
+    return { output: [JSON.stringify({ dryRun, files: described, unchanged: problems })], notes: [] };
   }
-  const lines = dryRun ? changes.map((change) => diffOf(change).replace(/\n$/, '')) : [];
+  const lines: string[] = [];
   for (const { file, marks } of changes)
     for (const { line, message } of marks) lines.push(escapeControls(`${file}:${line}: ${message}`));
   for (const { file, problem } of problems) lines.push(escapeControls(`${file}: not changed: ${problem}`));
@@ -121,7 +129,10 @@ function migrate(parser: Parser, path: string, { dryRun, json }: Flags): readonl
   lines.push(
     `${changes.length} of ${files.length} files ${dryRun ? 'would be ' : ''}changed: ${places} places rewritten, ${marks} marked`,
   );
-  return lines;
+  // The diff stands alone on stdout, so that another program may apply it.
+  return dryRun
+    ? { output: changes.map((change) => diffOf(change).replace(/\n$/, '')), notes: lines }
+    : { output: lines, notes: [] };
 }
 
 /** Writes the files. Checks first that it may write all of them, so that a forbidden file leaves every file unchanged. */

@@ -1,3 +1,4 @@
+import { adviceOnExport, adviceOnProperty } from './advice.js';
 import { Names } from './names.js';
 import type { Node, Parsed, Parser } from './parser.js';
 
@@ -32,35 +33,6 @@ const IMPORTS = '\u0000imports\u0000';
  * The entry points of this package other than `etcdwire`, by the names that the rewritten programs import from them.
  */
 const ENTRIES: Readonly<Record<string, string>> = { withLock: 'etcdwire/locks', Session: 'etcdwire/locks' };
-
-/** What to use instead of an export of etcd3. `adviceOn` knows what to use instead of the error classes. */
-const INSTEAD: Readonly<Record<string, string>> = {
-  IOptions: 'use ClientOptions of etcdwire, which has `endpoints` and `tls` instead of `hosts` and `credentials`',
-  Namespace: 'use the type of client.namespace(…), which has the methods of Client for keys, watches and leases',
-  Lease: 'use Session of etcdwire/locks, or the result of lease.keepAlive',
-  Watcher: 'use the type of client.watch(…), which a program reads with `for await`',
-  Lock: 'use Mutex and Held of etcdwire/locks',
-  Election: 'use Election of etcdwire/locks',
-  isRecoverableError: "use error.code === 'Unavailable' or error.outcome of EtcdError",
-};
-
-/** What to use instead of the properties of a client. */
-const PROPERTIES: Readonly<Record<string, string>> = {
-  kv: 'use raw.kv',
-  leaseClient: 'use raw.lease',
-  watchClient: 'use raw.watch',
-  auth: 'use the methods of auth, or raw.auth',
-  maintenance: 'use the methods of maintenance, which get the endpoint of a member, or raw.maintenance',
-  cluster: 'use the methods of cluster, or raw.cluster',
-};
-
-function adviceOn(name: string): string {
-  const instead = INSTEAD[name];
-  if (instead !== undefined) return instead;
-  return name.endsWith('Error')
-    ? `use the reason of EtcdError of etcdwire instead of the class ${name}; docs/from-etcd3.md names the reasons`
-    : `etcdwire has no ${name}; see docs/from-etcd3.md`;
-}
 
 const STATEMENT_LISTS = ['Block', 'SourceFile', 'ModuleBlock', 'CaseClause', 'DefaultClause'];
 const MEMBERS = ['PropertyDeclaration', 'MethodDeclaration', 'Constructor', 'GetAccessor', 'SetAccessor'];
@@ -191,8 +163,7 @@ export class Rewriter {
     const { parent } = node;
     if (parser.is(node, 'PropertyAccessExpression') && names.kindOf(node.expression) === 'client') {
       const isCalled = parser.is(parent, 'CallExpression') && parent.expression === node;
-      if (!isCalled)
-        this.mark(node, PROPERTIES[node.name?.text ?? ''] ?? 'see "The raw interface" in docs/from-etcd3.md');
+      if (!isCalled) this.mark(node, adviceOnProperty(node.name?.text ?? ''));
     }
     const isPassed =
       (parser.is(parent, 'CallExpression', 'NewExpression') && parent.expression !== node) ||
@@ -216,7 +187,7 @@ export class Rewriter {
       return this.rewrite(this.use('Client'));
     }
     this.#kept.add(parser.is(node, 'Identifier') ? (node.text as string) : '*');
-    this.mark(node, adviceOn(name));
+    this.mark(node, adviceOnExport(name));
     return undefined;
   }
 
