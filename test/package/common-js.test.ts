@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -198,47 +198,23 @@ describe('Jest', () => {
     ],
   ];
   const FILES = {
-    'etcd.module.ts': `
-      import { Inject, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
-      import { Client } from 'etcdwire';
-      import { withLock } from 'etcdwire/locks';
-
-      @Injectable()
-      export class Counter implements OnApplicationShutdown {
-        constructor(@Inject(Client) private readonly etcd: Client) {}
-
-        increment(name: string): Promise<number> {
-          return withLock(this.etcd, name, async () => {
-            const next = Number((await this.etcd.get(name))?.text() ?? 0) + 1;
-            await this.etcd.put(name, String(next));
-            return next;
-          });
-        }
-
-        async onApplicationShutdown(): Promise<void> {
-          await this.etcd.close();
-        }
-      }
-
-      const client = {
-        provide: Client,
-        useFactory: (): Client => new Client({ endpoints: (process.env.ENDPOINTS ?? '').split(',') }),
-      };
-      @Module({ providers: [client, Counter], exports: [Counter] })
-      export class EtcdModule {}`,
+    'nestjs.ts': readFileSync(
+      fileURLToPath(new URL('../../docs/examples/frameworks/nestjs.ts', import.meta.url)),
+      'utf8',
+    ),
     'etcd.test.ts': `
       import 'reflect-metadata';
       import { Test } from '@nestjs/testing';
       import { EtcdError } from 'etcdwire';
       import { Client } from 'etcdwire';
       import { MemoryEtcd, memory } from 'etcdwire/testing';
-      import { Counter, EtcdModule } from './etcd.module';
+      import { Counters, CountersModule } from './nestjs';
 
       test('a module of NestJS counts in etcd', async () => {
-        const module = await Test.createTestingModule({ imports: [EtcdModule] }).compile();
-        const counter = module.get(Counter);
+        const module = await Test.createTestingModule({ imports: [CountersModule] }).compile();
+        const counters = module.get(Counters);
         const name = 'jest/' + process.pid + '/' + Math.random();
-        expect(await Promise.all([counter.increment(name), counter.increment(name)]).then((both) => both.sort())).toEqual([1, 2]);
+        expect(await Promise.all([counters.next(name), counters.next(name)]).then((both) => both.sort())).toEqual([1, 2]);
         await module.close();
       });
 
@@ -273,7 +249,7 @@ describe('Jest', () => {
     if ('missing' in installed) return context.skip(installed.missing);
     const project = await emptyProject(tarball, 'commonjs', FILES);
     await run('cp', ['-r', `${installed.folder}/.`, join(project, 'node_modules')]);
-    const environment = ['env', `ENDPOINTS=${inject('endpoints').join()}`, process.execPath, ...ONLY_COMMON_JS];
+    const environment = ['env', `ETCDCTL_ENDPOINTS=${inject('endpoints').join()}`, process.execPath, ...ONLY_COMMON_JS];
     const jest = [join(project, 'node_modules/jest/bin/jest.js'), '--config', `${transformer}.json`, '--json'];
     const [command = '', ...args] = [...environment, ...jest];
     const output = await run(command, args, project).catch((error: Error) => error.message);

@@ -1,0 +1,154 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { pack } from '../../scripts/pack.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
+import { run } from '../../src/testing/etcd/programs.js';
+import type { EtcdMember } from '../../src/testing/index.js';
+import { type Child, startChild } from '../support/child.js';
+import { openClient } from '../support/client.js';
+import { emptyProject } from '../support/empty-project.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { install } from '../support/peer-packages.js';
+
+// Runs the programs of docs/examples/frameworks with the packed package and the framework from the npm registry, and
+// injects faults.
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
+const PACKAGES = [
+  ...['fastify@5.6.2', '@nestjs/common@11.1.9', '@nestjs/core@11.1.9', '@nestjs/platform-express@11.1.9'],
+  ...['reflect-metadata@0.2.2', 'rxjs@7.8.2'],
+];
+/** The maximum number of lines of each program. */
+const MAX_LINES = { fastify: 16, nestjs: 28 } as const;
+type Name = keyof typeof MAX_LINES;
+
+let folder: string;
+let tarball: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'etcdwire-frameworks-'));
+  tarball = await pack(folder);
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Returns a function that starts the program in the background, or the reason why the framework is missing. */
+async function programOf(name: Name): Promise<((endpoint: string, port: number) => Child) | string> {
+  const installed = await install('npm', 'frameworks', PACKAGES.join(), async (work) => {
+    await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', work, ...PACKAGES], work);
+    return join(work, 'node_modules');
+  });
+  if ('missing' in installed) return installed.missing;
+  const text = readFileSync(join(ROOT, `docs/examples/frameworks/${name}.ts`), 'utf8');
+  const start = name === 'nestjs' ? "import 'reflect-metadata';\nimport { main } from './program.js';\nmain();" : text;
+  const project = await emptyProject(tarball, 'module', { 'program.ts': text, 'main.ts': start });
+  await run('cp', ['-r', `${installed.folder}/.`, join(project, 'node_modules')]);
+  await build({
+    entryPoints: [join(project, 'main.ts')],
+    outfile: join(project, 'main.mjs'),
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    packages: 'external',
+    tsconfigRaw: { compilerOptions: { experimentalDecorators: true } },
+    logLevel: 'warning',
+  });
+  return (endpoint, port) =>
+    startChild(process.execPath, [join(project, 'main.mjs')], {
+      environment: { ETCDCTL_ENDPOINTS: endpoint, PORT: `${port}` },
+    });
+}
+
+/** Resolves with the status and the body of an answer. The status is 0 if nothing answers. */
+async function ask(port: number, path: string, init?: RequestInit): Promise<readonly [number, string]> {
+  const response = await fetch(`http://127.0.0.1:${port}/${path}`, init).catch(() => undefined);
+  return [response?.status ?? 0, (await response?.text().catch(() => '')) ?? ''];
+}
+
+const json = (body: unknown): RequestInit => ({
+  method: 'PUT',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(body),
+});
+
+describe.runIf(inject('thorough'))('with the framework from the npm registry', () => {
+  test('a Fastify server writes results as JSON, is ready only while etcd answers, and ends without a failed request', async (context) => {
+    const start = await programOf('fastify');
+    if (typeof start === 'string') return context.skip(start);
+    const { endpoints, members } = await ownEtcd();
+    const [member] = members as readonly [EtcdMember];
+    const [port = 0, other = 0] = await freePorts(2);
+    const first = start(endpoints[0] as string, port);
+    await expect.poll(async () => (await ask(port, 'ready'))[0]).toBe(200);
+    expect(await ask(port, 'keys/a')).toEqual([404, '']);
+    expect((await ask(port, 'keys/a', json({ size: 1 })))[0]).toBe(200);
+    const [status, text] = await ask(port, 'keys/a');
+    expect([status, JSON.parse(text)]).toMatchObject([
+      200,
+      { key: 'a', value: '{"size":1}', version: '1', lease: '0' },
+    ]);
+    await member.kill();
+    await expect.poll(async () => (await ask(port, 'ready'))[0]).toBe(503);
+    const during = ask(port, 'keys/b', json(2));
+    await member.start();
+    expect((await during)[0]).toBe(200);
+    await expect.poll(async () => (await ask(port, 'ready'))[0]).toBe(200);
+    first.process.kill('SIGSTOP');
+    const frozen = ask(port, 'keys/c', json(3));
+    first.process.kill('SIGCONT');
+    expect((await frozen)[0]).toBe(200);
+    const last = Promise.all(Array.from({ length: 20 }, (_, index) => ask(port, `keys/${index}`, json(index))));
+    first.process.kill('SIGTERM');
+    expect(await first.exited).toBe(0);
+    for (const [each] of await last) expect([0, 200, 503]).toContain(each);
+    const second = start(endpoints[0] as string, other);
+    await expect.poll(async () => (await ask(other, 'keys/c'))[0]).toBe(200);
+    second.process.kill('SIGKILL');
+    await second.exited;
+  });
+
+  test('an application of NestJS counts each request once although its processes are killed, suspended and asked to stop', async (context) => {
+    const start = await programOf('nestjs');
+    if (typeof start === 'string') return context.skip(start);
+    const { endpoints, members } = await ownEtcd();
+    const [member] = members as readonly [EtcdMember];
+    const [endpoint = ''] = endpoints;
+    const etcd = openClient({ endpoints });
+    const ports = await freePorts(3);
+    const seen: number[] = [];
+    const next = async (index: number): Promise<number> => {
+      const [status, text] = await ask(ports[index] as number, 'next/visits');
+      if (status === 200) seen.push(Number(text));
+      return status;
+    };
+    const [first, second] = [start(endpoint, ports[0] as number), start(endpoint, ports[1] as number)];
+    for (const index of [0, 1]) await expect.poll(() => next(index)).toBe(200);
+    await Promise.all(Array.from({ length: 10 }, (_, index) => next(index % 2)));
+    first.process.kill('SIGKILL');
+    await member.kill();
+    await member.start();
+    for (const id of (await etcd.lease.list()).ids) await etcd.lease.revoke(id);
+    await expect.poll(() => next(1), { timeout: 20_000 }).toBe(200);
+    second.process.kill('SIGSTOP');
+    const frozen = next(1);
+    second.process.kill('SIGCONT');
+    await frozen;
+    const third = start(endpoint, ports[2] as number);
+    await expect.poll(() => next(2), { timeout: 20_000 }).toBe(200);
+    const running = next(1);
+    second.process.kill('SIGTERM');
+    await Promise.all([running, second.exited]);
+    third.process.kill('SIGTERM');
+    await third.exited;
+    expect(new Set(seen).size).toBe(seen.length);
+    expect((await etcd.lease.list()).ids).toEqual([]);
+  });
+});
+
+test.each(Object.entries(MAX_LINES))('docs/examples/frameworks/%s.ts has at most %i lines', (name, maxLines) => {
+  const text = readFileSync(join(ROOT, `docs/examples/frameworks/${name}.ts`), 'utf8');
+  expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(maxLines);
+});
