@@ -24,7 +24,14 @@ test('a read accepts numbers as revisions', async () => {
   expect(await keysOf(withMaxCreateRev(revision))).toEqual(['a2']);
   expect(await keysOf({ minCreateRevision: revision + 1 })).toEqual(['b3']);
   expect(await keysOf({ minModRevision: revision + 2, maxModRevision: revision + 2 })).toEqual(['b3']);
-  const many = await getMany(etcd, [`${name}/a`, `${name}/b`], { revision: 0, keysPerTxn: 1 });
+  // 0 means the latest revision, at which `getMany` reads all keys, although another client writes between its calls.
+  const txn = async (...given: Parameters<typeof etcd.txn>) => {
+    const result = await etcd.txn(...given);
+    await etcd.put(`${name}/b`, 'later');
+    return result;
+  };
+  const client = new Proxy(etcd, { get: (target, key) => (key === 'txn' ? txn : Reflect.get(target, key, target)) });
+  const many = await getMany(client, [`${name}/a`, `${name}/b`], { revision: 0, keysPerTxn: 1 });
   expect(many.kvs.map((kv) => kv?.text())).toEqual(['2', '3']);
   const scanned: string[] = [];
   for await (const kv of etcd.scan(prefix(`${name}/`), { revision })) scanned.push(kv.text());
