@@ -23,7 +23,11 @@ export type Int64Like = bigint | number;
 export function checkInt64(value: Int64Like, argument: string, least = 0n): bigint {
   const integer = Number.isSafeInteger(value) ? BigInt(value) : value;
   if (typeof integer === 'bigint' && integer >= least && integer <= INT64_MAX) return integer;
-  throw invalidInput(argument, show(value), `a bigint or a safe integer from ${least} to 2^63 - 1`);
+  throw invalidInput(
+    argument,
+    show(value),
+    `an integer from ${least} to 2^63 - 1, as a bigint or as a number that is safe`,
+  );
 }
 
 /** Returns an optional argument that `checkInt64` has checked as a bigint. */

@@ -21,8 +21,8 @@ export function inspected(name: string, fields: object, ...[depth, options = {},
   if (depth < 0) return `[${name}]`;
   // Some libraries for assertions call the method without `inspect`.
   if (inspect === undefined) return `${name} ${JSON.stringify(plainFields(fields))}`;
-  const { depth: left = 2 } = options;
-  return `${name === 'Object' ? '' : `${name} `}${inspect(fields, { ...options, depth: left === null ? null : left - 1 })}`;
+  // `options.depth` is the depth of the outermost object, and `depth` what is left of it for this object.
+  return `${name === 'Object' ? '' : `${name} `}${inspect(fields, { ...options, depth })}`;
 }
 
 /**

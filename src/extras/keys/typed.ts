@@ -69,7 +69,7 @@ export function decodeWith<T>(codec: Pick<ValueCodec<T>, 'decode'>, bytes: Uint8
     return codec.decode(bytes);
   } catch (cause) {
     const details = { code: 'FailedPrecondition', reason: 'InvalidValue', outcome: 'not-sent', cause } as const;
-    throw new EtcdError('the codec could not decode the value', details);
+    throw new EtcdError('the codec could not decode the value; the cause is what it has thrown', details);
   }
 }
 
@@ -141,6 +141,12 @@ export class TypedKeyValue<T> extends Named {
     super(kv.keyBytes, prefixLength);
     this.kv = kv;
     this.#codec = codec;
+  }
+
+  /** @internal */
+  override shown(): object {
+    const { kv, ...named } = super.shown() as { readonly kv: KeyValue };
+    return { ...named, ...this.#decode(), kv };
   }
 
   /** The value. @throws EtcdError with reason `InvalidValue` if the codec could not decode it; see `error`. */

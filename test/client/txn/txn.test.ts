@@ -172,7 +172,7 @@ describe('`txn`', () => {
     [
       'a fraction as a version',
       () => ({ if: [compare.version('a', '==', 1.5)] }),
-      /^operand: got the number 1\.5; allowed: a bigint or a safe integer/,
+      /^operand: got the number 1\.5; allowed: an integer from/,
     ],
     [
       'an unknown operation',
