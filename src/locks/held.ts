@@ -216,7 +216,8 @@ export class Held extends Printable implements AsyncDisposable {
    * holder that was suspended for too long cannot write (rule S23 in docs/semantics.md).
    *
    * @throws EtcdError with reason `LockLost`, or `LockReleased` after `release`, if the caller does not hold the lock.
-   * The transaction has then written nothing.
+   * The transaction has then written nothing. If the lock is lost while no server answers, the call goes on until a server
+   * answers or its `timeoutMs` has passed, because only etcd knows whether it has applied the transaction.
    * @example
    * await held.txn({ then: [op.put('jobs/owner', 'me')] });
    */

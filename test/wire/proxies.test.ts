@@ -14,6 +14,7 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { type NodeCall, nodePeer } from '../support/peers/node-peer.js';
 import { PROXIES, type ProxyName, type ProxyProcess, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
+import { batchesOf } from '../support/watch-events.js';
 
 // These tests put real proxies between the client and etcd. Each proxy has its own HTTP/2 implementation.
 
@@ -365,9 +366,8 @@ async function fillRevisions(
 /** Takes the next events of a watch, and leaves the watch open. */
 async function take(watch: Watch, count: number): Promise<WatchEvent[]> {
   const events: WatchEvent[] = [];
-  const batches = watch.batches();
   while (events.length < count) {
-    const { value, done } = await batches.next();
+    const { value, done } = await batchesOf(watch).next();
     if (done) throw new Error(`the watch ended after ${events.length} events`);
     events.push(...value.events);
   }

@@ -127,7 +127,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   #ended: EtcdError | undefined;
   readonly #consumers = new Set<Changes>();
   /** @internal What happened to the calls and the watch of the range. */
-  protected readonly trace = new WaitTrace();
+  protected readonly trace: WaitTrace = new WaitTrace();
   readonly #waits = new RevisionWaits(this.trace);
   #isReadingState = false;
 

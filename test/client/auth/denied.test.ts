@@ -12,25 +12,25 @@ test('the error of a denied call names the user and the keys that the call asked
   const { endpoints } = await authEtcd();
   const etcd = openClient({ endpoints, auth: USER });
   const keys = (...names: string[]) => names.map((name) => op.put(name, 'x'));
-  const denied: readonly (readonly [what: Promise<unknown>, text: string])[] = [
-    [etcd.get('other/a'), 'the key "other/a"'],
-    [etcd.put('other/a', 'secret'), 'the key "other/a"'],
-    [etcd.range(prefix('other/')), 'the prefix "other/"'],
-    [etcd.range(keyRange('other/a', 'other/c')), 'the keys from "other/a" to "other/c"'],
-    [etcd.delete(fromKey('x')), 'the keys from "x"'],
-    [etcd.namespace('other/').get('a'), 'the key "other/a"'],
+  const denied: readonly (readonly [call: () => Promise<unknown>, text: string])[] = [
+    [() => etcd.get('other/a'), 'the key "other/a"'],
+    [() => etcd.put('other/a', 'secret'), 'the key "other/a"'],
+    [() => etcd.range(prefix('other/')), 'the prefix "other/"'],
+    [() => etcd.range(keyRange('other/a', 'other/c')), 'the keys from "other/a" to "other/c"'],
+    [() => etcd.delete(fromKey('x')), 'the keys from "x"'],
+    [() => etcd.namespace('other/').get('a'), 'the key "other/a"'],
     [
-      etcd.txn({ if: [compare.missing('app/a')], then: [op.put('app/b', 'x')], else: [op.get('other/c')] }),
+      () => etcd.txn({ if: [compare.missing('app/a')], then: [op.put('app/b', 'x')], else: [op.get('other/c')] }),
       'the key "app/a", the key "app/b", the key "other/c"',
     ],
     [
-      etcd.txn({ then: keys('app/a', 'app/b', 'other/c', 'app/d', 'app/e') }),
+      () => etcd.txn({ then: keys('app/a', 'app/b', 'other/c', 'app/d', 'app/e') }),
       'the key "app/a", the key "app/b", the key "other/c" and 2 more',
     ],
-    [etcd.txn({ then: [op.txn({ then: keys('other/n') })] }), 'the key "other/n"'],
-    [etcd.watch('other/a').created(), 'the key "other/a"'],
-    [etcd.watch(prefix('other/')).created(), 'the prefix "other/"'],
-    [etcd.put('other/a', '', { retryWrites: true }), 'the key "other/a"'],
+    [() => etcd.txn({ then: [op.txn({ then: keys('other/n') })] }), 'the key "other/n"'],
+    [() => etcd.watch('other/a').created(), 'the key "other/a"'],
+    [() => etcd.watch(prefix('other/')).created(), 'the prefix "other/"'],
+    [() => etcd.put('other/a', '', { retryWrites: true }), 'the key "other/a"'],
   ];
   for (const [call, text] of denied) {
     const problem = `etcdserver: permission denied to the user "user" for ${text}`;
