@@ -60,7 +60,7 @@ const ONLY_IN_REPOSITORY = /^docs\/(benchmarks\/|faults\/|reference\/|[\w-]+\.pn
 describe('the packed package', () => {
   test('contains the build and the documentation pages, and nothing else', () => {
     const allowed =
-      /^(dist\/.*\.(c?js|d\.c?ts)|docs\/.*\.md|docs\/examples\/(embedded\/)?\w+\.ts|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
+      /^(dist\/.*\.(c?js|d\.c?ts)|docs\/.*\.md|docs\/examples\/((embedded|frameworks)\/)?\w+\.ts|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
     const files = readdirSync(installed(), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed(), join(entry.parentPath, entry.name)));
