@@ -1689,7 +1689,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a lock with a forbidden name asks for the permission of the guards',
     file: 'src/locks/guards.ts',
-    find: 'if (!(await this.#isDenied(options))) throw error;',
+    find: 'if (denied === undefined) throw error;',
     replace: '',
     tests: ['test/client/auth/denied'],
     notSimulated: 'no simulated program has limited permissions',

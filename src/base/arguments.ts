@@ -30,7 +30,7 @@ export function checkInt64(value: Int64Like, argument: string, least = 0n): bigi
   );
 }
 
-/** Returns an optional argument that `checkInt64` has checked as a bigint. */
+/** Converts an optional argument, which `checkInt64` has checked, to a bigint. */
 export function int64Of(value: Int64Like | undefined): bigint | undefined {
   return value === undefined ? undefined : BigInt(value);
 }
@@ -133,8 +133,13 @@ export function actionLast<Options extends object, Action>(
   argument: string,
 ): readonly [Options, Action] {
   const [options = {} as Options, action] = last.length === 1 ? [undefined, last[0]] : last;
-  if (typeof action === 'function') return [options, action];
-  throw invalidInput(argument, show(action), 'a function, as the last argument');
+  checkAction(action, argument);
+  return [options, action];
+}
+
+/** Checks the last argument of a function that calls a function of the program. */
+export function checkAction(action: unknown, argument: string): void {
+  if (typeof action !== 'function') throw invalidInput(argument, show(action), 'a function, as the last argument');
 }
 
 /**

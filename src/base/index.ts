@@ -2,6 +2,7 @@ export {
   type ActionLast,
   actionLast,
   can,
+  checkAction,
   checkBoolean,
   checkCan,
   checkChoice,

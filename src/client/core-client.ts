@@ -90,8 +90,8 @@ const DRAIN_MS = 2_000;
 
 /**
  * A client of one etcd cluster for keys, watches and leases. The functions and classes of `etcdwire/locks` and
- * `etcdwire/recipes` accept this client, too. The `Client` of `etcdwire` extends this class with the other services of etcd, and with more
- * options. The client connects when the program makes the first call.
+ * `etcdwire/recipes` accept this client, too. The `Client` of `etcdwire` extends this class with the other services of
+ * etcd, and with more options. The client connects when the program makes the first call.
  *
  * Close the client after use, or declare it with `await using`. As long as the client is open, its watches and
  * keepalives keep the process running.

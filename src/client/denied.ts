@@ -7,8 +7,6 @@ const KV = /\.KV\//;
 const MAX_RANGES = 3;
 /** Maximum number of bytes of each key in the text. */
 const MAX_KEY_BYTES = 200;
-/** The text between the user and the keys. */
-export const FOR = ' for ';
 
 /** Adds what a request has asked for to an error with reason `PermissionDenied`. */
 export type Denied = (error: EtcdError, request: unknown) => EtcdError;
@@ -37,19 +35,20 @@ export function withDenied(inner: Transport, denied: Denied): Transport {
  * certificate contains it.
  */
 export function naming(error: EtcdError, request: unknown, user: string | undefined, guardPrefix: string): EtcdError {
-  const found = new Map<string, () => string>();
+  const found = new Map<string, WireRange>();
   const visit = (message: unknown): void => {
     if (typeof message !== 'object' || message === null || isBytes(message)) return;
     const { key, rangeEnd = NO_BYTES } = message as Partial<WireRange>;
     if (isBytes(key) && !textOf(key).includes(guardPrefix))
-      found.set(`${idOf(key)} ${idOf(rangeEnd)}`, () => rangeText({ key, rangeEnd }));
+      found.set(`${idOf(key)} ${idOf(rangeEnd)}`, { key, rangeEnd });
     Object.values(message).forEach(visit);
   };
   visit(request);
-  const names = [...found.values()].slice(0, MAX_RANGES).map((text) => text());
+  const names = [...found.values()].slice(0, MAX_RANGES).map(rangeText);
   const more = found.size > MAX_RANGES ? ` and ${found.size - MAX_RANGES} more` : '';
   const to = user === undefined ? '' : ` to the user ${JSON.stringify(user)}`;
-  return amended(error, {}, `${error.problem}${to}${names.length === 0 ? '' : FOR}${names.join(', ')}${more}`);
+  const on = names.length === 0 ? '' : ` for ${names.join(', ')}${more}`;
+  return amended(error, {}, `${error.problem}${to}${on}`);
 }
 
 function rangeText(range: WireRange): string {

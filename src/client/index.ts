@@ -1,5 +1,4 @@
 export { CoreClient } from './core-client.js';
-export { FOR } from './denied.js';
 export {
   type CloseOptions,
   type CoreKeyspace,

@@ -13,8 +13,8 @@ import type { WatchStream } from './watch/watch-stream.js';
 
 /**
  * Keys, watches and leases of a cluster, or of a namespace in it. The clients of `etcdwire/core` and `etcdwire` and
- * their namespaces implement this interface. In `etcdwire/locks` and `etcdwire/recipes`, `Session.open` and
- * everything else that needs a client accept it.
+ * their namespaces implement this interface. In `etcdwire/locks` and `etcdwire/recipes`, `Session.open` and everything
+ * else that needs a client accept it.
  *
  * Functions of this package that only read and write keys, such as `createKey`, accept any implementation, so a test
  * can pass a test double. Sessions need a real client or namespace. So do the functions that need a session, a mirror

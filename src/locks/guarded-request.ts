@@ -1,5 +1,5 @@
 import { type EtcdError, explained, invalidInput, NO_BYTES, textOf } from '../base/index.js';
-import { contains, FOR } from '../client/index.js';
+import { contains } from '../client/index.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
 import { isCheckedByOne } from '../rpc/index.js';
 import type { Init } from '../wire/index.js';
@@ -193,12 +193,16 @@ export function neverPut(key: Uint8Array): Init<wire.TxnRequest> {
   return { compare: [isNever], success: [{ request: { case: 'requestPut', value: { key } } }] };
 }
 
-/** Returns the error of a write whose guards the server denies. `prefix` is the prefix of the guards in the store. */
-export function guardsDenied(error: EtcdError, prefix: Uint8Array): EtcdError {
-  // The keys that the error names are not what was denied.
-  const [problem = ''] = error.problem.split(FOR, 1);
+/**
+ * Returns the error of a write whose guards the server denies. `denied` is the error of `neverPut`, which names no key,
+ * because the keys that `error` names are not what was denied. `prefix` is the prefix of the guards in the store.
+ */
+export function guardsDenied(error: EtcdError, denied: EtcdError, prefix: Uint8Array): EtcdError {
   const needed =
     'locks, elections, queues, barriers, registrations and writes with retryWrites also put guards, which make their ' +
     'writes safe';
-  return explained(error, `${problem}; ${needed}: grant readwrite on the prefix ${JSON.stringify(textOf(prefix))}`);
+  return explained(
+    error,
+    `${denied.problem}; ${needed}: grant readwrite on the prefix ${JSON.stringify(textOf(prefix))}`,
+  );
 }

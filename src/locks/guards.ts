@@ -83,8 +83,8 @@ export class Guards {
 
   /**
    * `guardPrefix` is the prefix of the guards in the keyspace of `rpc`, such as `GUARD_PREFIX`, and `namespace` is the
-   * prefix of that keyspace. The name of each guard contains a random number,
-   * because several programs may use one lease one after another.
+   * prefix of that keyspace. The name of each guard contains a random number, because several programs may use one lease
+   * one after another.
    */
   constructor(rpc: Rpc, lease: bigint, guardPrefix: Uint8Array, namespace: Uint8Array, createsFirst = false) {
     this.#rpc = rpc;
@@ -142,17 +142,16 @@ export class Guards {
       return { header, succeeded, responses };
     } catch (error) {
       if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
-      if (!(await this.#isDenied(options))) throw error;
-      throw guardsDenied(error, concatBytes(this.#namespace, this.#guardPrefix));
+      const denied = await this.#denial(options);
+      if (denied === undefined) throw error;
+      throw guardsDenied(error, denied, concatBytes(this.#namespace, this.#guardPrefix));
     }
   }
 
-  /** Whether the server denies the put of a guard. Asks with a put whose condition is never true. */
-  async #isDenied(options: CallOptions): Promise<boolean> {
-    return this.#rpc.call(GUARDED_TXN, neverPut(this.#guardPrefix), options).then(
-      () => false,
-      (error: unknown) => error instanceof EtcdError && error.reason === 'PermissionDenied',
-    );
+  /** Returns the error with which the server denies the put of a guard. Asks with a put whose condition is never true. */
+  #denial(options: CallOptions): Promise<EtcdError | undefined> {
+    const denied = (error: EtcdError) => (error.reason === 'PermissionDenied' ? error : undefined);
+    return this.#rpc.call(GUARDED_TXN, neverPut(this.#guardPrefix), options).then(() => undefined, denied);
   }
 }
 

@@ -82,11 +82,11 @@ export async function lead<T>(
   const [options, action] = actionLast(last, 'action');
   checkName(name);
   checkOptions(options, LEAD_OPTIONS, 'lead');
-  const { signal, maxHoldMs, value: candidate = '', ...lease } = options;
-  const value = toBytes(candidate, 'value');
+  const { signal, maxHoldMs, value = '', ...lease } = options;
+  const own = toBytes(value, 'value');
   return untilClosed(client, signal, (stop) =>
     sessionAfterSession(client, lease, stop, async (session) => {
-      const held = await campaign(session, name, value, { signal: stop, maxHoldMs });
+      const held = await campaign(session, name, own, { signal: stop, maxHoldMs });
       return held === undefined ? AGAIN : runTerm(held, action, stop);
     }),
   );

@@ -12,7 +12,7 @@ import { type Child, startChild } from '../support/child.js';
 import { openClient } from '../support/client.js';
 import { emptyProject } from '../support/empty-project.js';
 import { ownEtcd } from '../support/own-etcd.js';
-import { install } from '../support/peer-packages.js';
+import { installNpm } from '../support/peer-packages.js';
 
 // Runs the programs of docs/examples/frameworks with the packed package and the framework from the npm registry, and
 // injects faults.
@@ -36,10 +36,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Returns a function that starts the program in the background, or the reason why the framework is missing. */
 async function programOf(name: Name): Promise<((endpoint: string, port: number) => Child) | string> {
-  const installed = await install('npm', 'frameworks', PACKAGES.join(), async (work) => {
-    await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', work, ...PACKAGES], work);
-    return join(work, 'node_modules');
-  });
+  if (!inject('thorough')) return 'only `npm run test:all` downloads the frameworks';
+  const installed = await installNpm('frameworks', PACKAGES);
   if ('missing' in installed) return installed.missing;
   const text = readFileSync(join(ROOT, `docs/examples/frameworks/${name}.ts`), 'utf8');
   const start = name === 'nestjs' ? "import 'reflect-metadata';\nimport { main } from './program.js';\nmain();" : text;
@@ -74,7 +72,7 @@ const json = (body: unknown): RequestInit => ({
   body: JSON.stringify(body),
 });
 
-describe.runIf(inject('thorough'))('with the framework from the npm registry', () => {
+describe('with the framework from the npm registry', () => {
   test('a Fastify server writes results as JSON, is ready only while etcd answers, and ends without a failed request', async (context) => {
     const start = await programOf('fastify');
     if (typeof start === 'string') return context.skip(start);

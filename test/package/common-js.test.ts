@@ -8,7 +8,7 @@ import { pack } from '../../scripts/pack.js';
 import { run } from '../../src/testing/etcd/programs.js';
 import { unique } from '../support/client.js';
 import { emptyProject } from '../support/empty-project.js';
-import { install } from '../support/peer-packages.js';
+import { installNpm } from '../support/peer-packages.js';
 
 // The package has each module as an ES module and as a CommonJS module. A program that uses both has two copies of each
 // class, for example if the program imports the package and one of its dependencies requires the package.
@@ -141,14 +141,6 @@ describe('a CommonJS program', () => {
   });
 });
 
-/** Installs packages of npm with exact versions into a folder `node_modules` of the cache. */
-function installedPackages(name: string, packages: readonly string[]): ReturnType<typeof install> {
-  return install('npm', name, packages.join(), async (work) => {
-    await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', work, ...packages], work);
-    return join(work, 'node_modules');
-  });
-}
-
 describe('a bundler', () => {
   const PROGRAM = `
     const { Client } = require('etcdwire');
@@ -165,7 +157,7 @@ describe('a bundler', () => {
 
   test('webpack makes one file of a CommonJS program', async (context) => {
     if (!inject('thorough')) return context.skip('only `npm run test:all` downloads webpack');
-    const installed = await installedPackages('webpack', ['webpack@5.103.0', 'webpack-cli@6.0.1']);
+    const installed = await installNpm('webpack', ['webpack@5.103.0', 'webpack-cli@6.0.1']);
     if ('missing' in installed) return context.skip(installed.missing);
     const files = {
       'main.js': PROGRAM,
@@ -245,7 +237,7 @@ describe('Jest', () => {
 
   test.for(['ts-jest', 'swc'])('runs the tests of a NestJS application with %s', async (transformer, context) => {
     if (!inject('thorough')) return context.skip('only `npm run test:all` downloads Jest');
-    const installed = await installedPackages('jest', PACKAGES);
+    const installed = await installNpm('jest', PACKAGES);
     if ('missing' in installed) return context.skip(installed.missing);
     const project = await emptyProject(tarball, 'commonjs', FILES);
     await run('cp', ['-r', `${installed.folder}/.`, join(project, 'node_modules')]);

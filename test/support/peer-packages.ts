@@ -203,3 +203,11 @@ function useEndpointVariable(file: string): void {
     .replaceAll('"localhost:2379"', 'endpoint()');
   writeFileSync(file, patched);
 }
+
+/** Installs packages of npm with exact versions into a folder `node_modules` of the cache. */
+export function installNpm(name: string, packages: readonly string[]): Promise<Installed> {
+  return install('npm', name, packages.join(), async (work) => {
+    await execute('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', work, ...packages]);
+    return join(work, 'node_modules');
+  });
+}

@@ -310,7 +310,7 @@ describe('a comment of `etcdwire-migrate`', () => {
     expect(migrated(once)).toBe(once);
   });
 
-  test('a lease that etcd3 does not renew, which a session would renew for ever', async () => {
+  test('advises `lease.grant` for a lease that etcd3 does not renew, because a session renews its lease', async () => {
     const { migrated } = project();
     const text = migrated(
       `${IMPORT}export async function f() {\n  const entry = client.lease(10, { autoKeepAlive: false });\n  await entry.put('a').value('b');\n}\n`,
@@ -321,7 +321,7 @@ describe('a comment of `etcdwire-migrate`', () => {
     expect(text).not.toContain('Session');
   });
 
-  test('a part of etcd3 that etcdwire lacks, with what to write, and without the path of a document', async () => {
+  test('says what to write in place of a part of etcd3 that etcdwire lacks, and names no document', async () => {
     const { migrated } = project();
     const text = migrated(
       "import { Etcd3, EtcdLeaseInvalidError, GRPCUnavailableError } from 'etcd3';\nconst c = new Etcd3({ dialTimeout: 5 });\nexport const a = (e: unknown) => e instanceof EtcdLeaseInvalidError;\nexport const b = (e: unknown) => e instanceof GRPCUnavailableError;\nc?.close();\nc.frobnicate();\n",

@@ -1,5 +1,5 @@
 import { at, canceled, type EtcdError, onAbort, SortedList, timedOut } from '../../base/index.js';
-import { type CallOptions, deadlineIn, WaitTrace } from '../../rpc/index.js';
+import { type CallOptions, deadlineIn, type WaitTrace } from '../../rpc/index.js';
 
 /** A pending call to `waitForRevision`. */
 interface Waiter {
@@ -17,7 +17,7 @@ export class RevisionWaits {
   #added = 0;
 
   /** If a call times out, its error tells what the trace contains. */
-  constructor(trace: WaitTrace = new WaitTrace()) {
+  constructor(trace: WaitTrace) {
     this.#trace = trace;
   }
 
@@ -26,8 +26,8 @@ export class RevisionWaits {
   }
 
   /**
-   * Waits for a revision. `what` is the name of the wait in the text of errors. Rejects after `timeoutMs`, when `signal` aborts,
-   * and with the error of `fail`.
+   * Waits for a revision. `what` is the name of the wait in the text of errors. Rejects after `timeoutMs`, when `signal`
+   * aborts, and with the error of `fail`.
    */
   add(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'>, what = 'waitForRevision'): Promise<void> {
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;

@@ -50,10 +50,10 @@ const EAGER_ROUNDS = 4;
  *                                 └──the worker has died, so `running` is gone: any other worker returns the job
  * ```
  */
-export class JobSource {
+export class JobSource<T> {
   readonly #client: CoreKeyspace;
   readonly #name: string;
-  readonly #settings: JobSettings;
+  readonly #settings: JobSettings<T>;
   /** The times, on the monotonic clock, at which this worker first saw each of the delayed jobs that are due next. */
   #seen = new Map<string, number>();
   /**
@@ -62,16 +62,16 @@ export class JobSource {
    */
   #spread = 1;
 
-  constructor(client: CoreKeyspace, name: string, settings: JobSettings) {
+  constructor(client: CoreKeyspace, name: string, settings: JobSettings<T>) {
     this.#client = client;
     this.#name = name;
     this.#settings = settings;
   }
 
   /** Waits for jobs, and takes from one to `count` of them. Watches the queue only if the first look finds no job. */
-  async take(session: Session, waiting: Waiting, count: number, stop?: AbortSignal): Promise<readonly Job[]> {
+  async take(session: Session, waiting: Waiting, count: number, stop?: AbortSignal): Promise<readonly Job<T>[]> {
     const { signal } = waiting;
-    const look = (): Promise<readonly Job[] | number> => this.#lookForJobs(session, waiting, count, stop);
+    const look = (): Promise<readonly Job<T>[] | number> => this.#lookForJobs(session, waiting, count, stop);
     for (;;) {
       const first = await look();
       if (typeof first !== 'number') return first;
@@ -128,7 +128,7 @@ export class JobSource {
     waiting: Waiting,
     count: number,
     stop?: AbortSignal,
-  ): Promise<readonly Job[] | number> {
+  ): Promise<readonly Job<T>[] | number> {
     const name = this.#name;
     const most = Math.min(count, MAX_CLAIMS);
     const countOnly = { countOnly: true } as const;
@@ -251,7 +251,7 @@ export class JobSource {
   }
 
   /** Returns undefined if another worker was faster, or if the job's value is gone. */
-  async #claim(session: Session, kv: KeyValue, waiting: Waiting, stop?: AbortSignal): Promise<Job | undefined> {
+  async #claim(session: Session, kv: KeyValue, waiting: Waiting, stop?: AbortSignal): Promise<Job<T> | undefined> {
     const keys = this.#keys(kv);
     const state = parseState(kv);
     const next = { ...state, attempts: state.attempts + 1 };

@@ -138,15 +138,15 @@ export class IdLease {
 }
 
 /** The options of a `WorkQueue`. */
-export interface JobSettings {
+export interface JobSettings<T> {
   /** Decodes the values of jobs. A worker of a `WorkQueue<T>` has a codec of `T`. */
-  readonly codec: Decoder<unknown>;
+  readonly codec: Decoder<T>;
   readonly maxAttempts: number;
   readonly retryDelayMs: (attempt: number) => number;
   readonly idLease: IdLease;
 }
 
-interface JobParts extends JobSettings {
+interface JobParts<T> extends JobSettings<T> {
   readonly client: CoreKeyspace;
   /** The session of the worker. */
   readonly lifetime: Session;
@@ -190,7 +190,7 @@ export class Job<T = Uint8Array> extends StoredValue<T> {
    * after the last try.
    */
   readonly held: Held;
-  readonly #parts: JobParts;
+  readonly #parts: JobParts<T>;
   /** The settlement (call of `complete`, `retry`, `bury` or `giveBack`) that is in progress or has succeeded. */
   #settling: Promise<void> | undefined;
   /** Whether the server has refused a settlement. The job then still belongs to this worker. */
@@ -199,8 +199,8 @@ export class Job<T = Uint8Array> extends StoredValue<T> {
   #isUnknown = false;
 
   /** @internal */
-  constructor(parts: JobParts) {
-    super(parts.value, parts.codec as Decoder<T>);
+  constructor(parts: JobParts<T>) {
+    super(parts.value, parts.codec);
     this.#parts = parts;
     this.id = parts.held.name;
     this.attempt = parts.state.attempts;

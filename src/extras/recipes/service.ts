@@ -186,8 +186,8 @@ export class Service {
   }
 
   /**
-   * Reads all endpoints, and keeps them up to date in memory until the view is closed. While no server answers,
-   * the first read waits like a watch, but at most `timeoutMs` (default: no limit), and later the view keeps the endpoints
+   * Reads all endpoints, and keeps them up to date in memory until the view is closed. While no server answers, the
+   * first read waits like a watch, but at most `timeoutMs` (default: no limit), and later the view keeps the endpoints
    * that it knows.
    *
    * @throws EtcdError as `cachedRange` does.
@@ -348,8 +348,8 @@ function decodeEndpoint(kv: KeyValue): ServiceEndpoint | undefined {
 }
 
 /**
- * Returns the endpoints by their keys without the first `start` characters. Leaves out keys that
- * are not UTF-8, and values that are not endpoints.
+ * Returns the endpoints by their keys without the first `start` characters. Leaves out keys that are not UTF-8, and
+ * values that are not endpoints.
  */
 function endpointsIn(kvs: readonly KeyValue[], start: number): ReadonlyMap<string, ServiceEndpoint> {
   const endpoints = new Map<string, ServiceEndpoint>();

@@ -1,5 +1,5 @@
 import {
-  actionLast,
+  checkAction,
   checkFunction,
   checkGivenOptions,
   checkPositive,
@@ -97,7 +97,7 @@ export async function shards(
 ): Promise<void> {
   keyspaceClientOf(client);
   checkNameOutside(['shards'], name);
-  actionLast([options, handler], 'handler');
+  checkAction(handler, 'handler');
   checkGivenOptions(options, SHARDS_OPTIONS, 'shards');
   const { count, weight = 1, worker = '', ttl, allowLongTtl, signal, onFailure = () => {} } = options;
   checkShardCount(count, 'count');

@@ -78,7 +78,7 @@ export class WorkQueue<T = Uint8Array> {
   readonly name: string;
   readonly #client: CoreKeyspace;
   readonly #idLease: IdLease;
-  readonly #source: JobSource;
+  readonly #source: JobSource<T>;
   readonly #codec: ValueCodec<T>;
   /** The time of the latest call of `enqueue`, and the number of calls before it in the same millisecond. */
   #latest = { atMs: 0, before: 0 };
@@ -192,7 +192,7 @@ export class WorkQueue<T = Uint8Array> {
         const take = () => this.#source.take(session, waiting, concurrency - running.size, stop);
         const jobs = await untilSpace(waiting, take);
         for (const job of jobs) {
-          const run: Promise<void> = this.#runJob(job as unknown as Job<T>, handler, stop, onFailure)
+          const run: Promise<void> = this.#runJob(job, handler, stop, onFailure)
             .catch(failUnlessOver(session))
             .finally(() => {
               running.delete(run);
@@ -231,7 +231,7 @@ export class WorkQueue<T = Uint8Array> {
   take(session: Session, options: WaitOptions = {}): Promise<Job<T>> {
     checkSessionOf(this.#client, checkSession(session), 'WorkQueue');
     return withinLimit('WorkQueue.take', options, session.signal, ({ waiting }) =>
-      this.#source.take(session, waiting, 1).then(([job]) => job as unknown as Job<T>),
+      this.#source.take(session, waiting, 1).then(([job]) => job as Job<T>),
     );
   }
 

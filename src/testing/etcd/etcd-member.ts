@@ -36,8 +36,6 @@ const endAll = (): void => {
 
 /** The longest time for which `pause` waits until the process has stopped, in milliseconds. */
 const STOP_TIMEOUT_MS = 2_000;
-/** `Atomics.wait` on this memory is a synchronous pause. */
-const NEVER_CHANGED = new Int32Array(new SharedArrayBuffer(4));
 
 /** Whether all threads of a process have stopped. True if the system does not tell. */
 function hasStopped(pid: number | undefined): boolean {
@@ -171,7 +169,9 @@ export class EtcdMember {
       throw new TypeError('pause: Windows cannot suspend a process; make the member silent with FaultProxy.blackhole');
     this.#child?.kill('SIGSTOP');
     const giveUpAt = monotonicMs() + STOP_TIMEOUT_MS;
-    while (this.running && !hasStopped(this.pid) && monotonicMs() < giveUpAt) Atomics.wait(NEVER_CHANGED, 0, 0, 1);
+    // `Atomics.wait` on memory that nothing changes is a synchronous pause.
+    const unchanged = new Int32Array(new SharedArrayBuffer(4));
+    while (this.running && !hasStopped(this.pid) && monotonicMs() < giveUpAt) Atomics.wait(unchanged, 0, 0, 1);
   }
 
   /** Resumes a process that `pause` has suspended, with SIGCONT. */
