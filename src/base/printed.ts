@@ -1,3 +1,4 @@
+import { isPlain } from './arguments.js';
 import { describeType, toBase64, validTextOf } from './bytes.js';
 import { readError } from './etcd-error.js';
 
@@ -20,7 +21,7 @@ export type InspectArguments = readonly [depth: number, options?: InspectOptions
 export function inspected(name: string, fields: object, ...[depth, options = {}, inspect]: InspectArguments): string {
   if (depth < 0) return `[${name}]`;
   // Some libraries for assertions call the method without `inspect`.
-  if (inspect === undefined) return `${name} ${JSON.stringify(plainFields(fields))}`;
+  if (inspect === undefined) return `${name} ${JSON.stringify(converted(fields, toPlain))}`;
   // `options.depth` is the depth of the outermost object, and `depth` what is left of it for this object.
   return `${name === 'Object' ? '' : `${name} `}${inspect(fields, { ...options, depth })}`;
 }
@@ -33,12 +34,12 @@ function toPlain(value: unknown): unknown {
   if (typeof value === 'bigint') return String(value);
   if (typeof value !== 'object' || value === null || 'toJSON' in value) return value;
   if (value instanceof Uint8Array) return validTextOf(value) ?? { base64: toBase64(value) };
-  return Array.isArray(value) ? value.map(toPlain) : plainFields(value);
+  return Array.isArray(value) ? value.map(toPlain) : converted(value, toPlain);
 }
 
-/** Does the same as `toPlain` for the properties of an object, even if the object has a method `toJSON`. */
-function plainFields(value: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toPlain(field)]));
+/** Returns an object with the same properties, whose values `convert` has returned. */
+function converted(fields: object, convert: (field: unknown) => unknown): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, convert(field)]));
 }
 
 /** The base class of objects that contain bigints or bytes and that a program may write as JSON or print. */
@@ -53,13 +54,12 @@ export class Printable {
 
   /** Returns the fields that `JSON.stringify` writes: bigints as decimal strings, and bytes as text or `{ base64 }`. */
   toJSON(): Record<string, unknown> {
-    return plainFields(this.shown());
+    return converted(this.shown(), toPlain);
   }
 
   /** @internal */
   [INSPECT](...args: InspectArguments): string {
-    const fields = Object.entries(this.shown()).map(([name, field]) => [name, readable(field)]);
-    return inspected((this.constructor as typeof Printable).name, Object.fromEntries(fields), ...args);
+    return inspected((this.constructor as typeof Printable).name, converted(this.shown(), readable), ...args);
   }
 }
 
@@ -68,10 +68,11 @@ export function printable<Fields extends object>(fields: Fields): Fields {
   return Object.assign(new Printable(), fields);
 }
 
-/** Converts bytes that are valid UTF-8 to text, also in lists. */
+/** Converts bytes that are valid UTF-8 to text, also in lists and in objects that are no instances of a class. */
 function readable(value: unknown): unknown {
   if (value instanceof Uint8Array) return validTextOf(value) ?? value;
-  return Array.isArray(value) ? value.map(readable) : value;
+  if (Array.isArray(value)) return value.map(readable);
+  return typeof value === 'object' && value !== null && isPlain(value) ? converted(value, readable) : value;
 }
 
 /** Returns the message of an error, or the type of any other value, which may be a secret. Never throws. */

@@ -1,8 +1,22 @@
 import { checkSignal, type SignalOption } from './arguments.js';
 import { invalidInput } from './etcd-error.js';
 
-/** The callbacks of each signal, and the one listener that calls them, because Node.js warns of many listeners. */
-const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; readonly listener: () => void }>();
+/** The callbacks of each signal. One listener calls all of them, because Node.js warns of many listeners. */
+const callbacks = new WeakMap<AbortSignal, Set<() => void>>();
+
+/** The signals of `CheckedSignal`, which needs no listener, because it calls the callbacks itself. */
+const checkedSignals = new WeakSet<AbortSignal>();
+
+/** Returns the callbacks of a signal that aborts. Callbacks that are added later are never called. */
+function takeCallbacks(signal: AbortSignal): Iterable<() => void> {
+  const taken = callbacks.get(signal) ?? [];
+  callbacks.delete(signal);
+  return taken;
+}
+
+function runCallbacks(this: AbortSignal): void {
+  for (const callback of takeCallbacks(this)) callback();
+}
 
 /**
  * Calls `callback` when the signal aborts. Returns a function that removes the callback. If the signal has already
@@ -10,25 +24,21 @@ const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; read
  */
 export function onAbort(signal: SignalOption, callback: () => void): () => void {
   if (signal === undefined || signal === null) return () => {};
-  let entry = callbacks.get(signal);
-  if (entry === undefined) {
-    const set = new Set<() => void>();
-    const listener = (): void => {
-      callbacks.delete(signal);
-      for (const registered of set) registered();
-    };
-    entry = { set, listener };
-    callbacks.set(signal, entry);
-    signal.addEventListener('abort', listener, { once: true });
+  const isChecked = checkedSignals.has(signal);
+  let set = callbacks.get(signal);
+  if (set === undefined) {
+    set = new Set();
+    callbacks.set(signal, set);
+    if (!isChecked) signal.addEventListener('abort', runCallbacks, { once: true });
   }
-  const { set, listener } = entry;
+  const own = set;
   // Add a new function to the Set for each call of `onAbort`, so that a callback that is passed twice is called twice.
   const registered = (): void => callback();
-  set.add(registered);
+  own.add(registered);
   return () => {
-    if (!set.delete(registered) || set.size > 0) return;
-    if (callbacks.get(signal)?.set === set) callbacks.delete(signal);
-    signal.removeEventListener('abort', listener);
+    if (!own.delete(registered) || own.size > 0 || isChecked || callbacks.get(signal) !== own) return;
+    callbacks.delete(signal);
+    signal.removeEventListener('abort', runCallbacks);
   };
 }
 
@@ -71,6 +81,7 @@ export class CheckedSignal {
   constructor(check: () => unknown) {
     this.#check = check;
     this.signal = this.#controller.signal;
+    checkedSignals.add(this.signal);
     Object.defineProperties(this.signal, {
       aborted: { get: () => this.aborted },
       reason: { get: () => (this.aborted ? readReason.call(this.signal) : undefined) },
@@ -92,9 +103,13 @@ export class CheckedSignal {
     return true;
   }
 
+  /** Only the first call has an effect. */
   abort(reason: unknown): void {
+    if (this.#aborting) return;
     this.#aborting = true;
+    const aborted = takeCallbacks(this.signal);
     this.#controller.abort(reason);
+    for (const callback of aborted) callback();
   }
 }
 

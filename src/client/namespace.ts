@@ -70,20 +70,10 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
     success: success?.map(operation),
     failure: failure?.map(operation),
   });
-  const operation = ({ request }: Init<rpc.RequestOp>): Init<rpc.RequestOp> => {
-    switch (request?.case) {
-      case 'requestRange':
-        return { request: { case: request.case, value: withPrefix(request.value) } };
-      case 'requestPut':
-        return { request: { case: request.case, value: put(request.value) } };
-      case 'requestDeleteRange':
-        return { request: { case: request.case, value: withPrefix(request.value) } };
-      case 'requestTxn':
-        return { request: { case: request.case, value: txn(request.value) } };
-      case undefined:
-        return {};
-    }
-  };
+  const requests = { requestRange: withPrefix, requestPut: put, requestDeleteRange: withPrefix, requestTxn: txn };
+  const operation = ({ request }: Init<rpc.RequestOp>): Init<rpc.RequestOp> => ({
+    request: translated(request, requests),
+  });
   const stripped = <KV extends mvccpb.KeyValue | undefined>(kv: KV): KV => kv && withoutPrefix(kv, prefix.length);
   const ranged = (message: rpc.RangeResponse): rpc.RangeResponse => ({ ...message, kvs: message.kvs.map(stripped) });
   const rangedChunk = (message: rpc.RangeStreamResponse): rpc.RangeStreamResponse => {
@@ -96,20 +86,15 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
   const txnResult = (message: rpc.TxnResponse): rpc.TxnResponse => {
     return { ...message, responses: message.responses.map(operationResult) };
   };
-  const operationResult = ({ response }: rpc.ResponseOp): rpc.ResponseOp => {
-    switch (response?.case) {
-      case 'responseRange':
-        return { response: { case: response.case, value: ranged(response.value) } };
-      case 'responsePut':
-        return { response: { case: response.case, value: written(response.value) } };
-      case 'responseDeleteRange':
-        return { response: { case: response.case, value: deleted(response.value) } };
-      case 'responseTxn':
-        return { response: { case: response.case, value: txnResult(response.value) } };
-      case undefined:
-        return { response };
-    }
+  const responses = {
+    responseRange: ranged,
+    responsePut: written,
+    responseDeleteRange: deleted,
+    responseTxn: txnResult,
   };
+  const operationResult = ({ response }: rpc.ResponseOp): rpc.ResponseOp => ({
+    response: translated(response, responses),
+  });
   // Leaves out the keys outside the namespace, which may be attached to the same lease.
   const leaseKeys = (message: rpc.LeaseTimeToLiveResponse): rpc.LeaseTimeToLiveResponse => {
     const isInside = (key: Uint8Array): boolean =>
@@ -125,4 +110,14 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
     [kvMethods.txn.path]: { request: txn, response: txnResult },
     [leaseMethods.leaseTimeToLive.path]: { request: (message) => message, response: leaseKeys },
   };
+}
+
+/** Translates the operation of a transaction with the function for its kind. */
+function translated<Operation extends { readonly case: string; readonly value: unknown }>(
+  operation: Operation | undefined,
+  translations: { readonly [Case in Operation['case']]: (message: never) => unknown },
+): Operation | undefined {
+  if (operation === undefined) return undefined;
+  const { case: kind, value } = operation;
+  return { case: kind, value: translations[kind as Operation['case']](value as never) } as Operation;
 }

@@ -1,4 +1,4 @@
-import { checkOptions, EtcdError, invalidInput, isBytes, isPlain, toBytes } from '../base/index.js';
+import { checkOptions, EtcdError, invalidInput, isBytes, isPlain, printable, toBytes } from '../base/index.js';
 import type { TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import { txn } from '../gen/methods/kv.js';
 import { methodList, type methods } from '../gen/methods.js';
@@ -26,7 +26,8 @@ export type Stub<M> =
 
 /**
  * One function for each RPC of each service. Each function accepts and returns the messages of etcd's API unchanged.
- * `rawEnums` contains the values of enum fields. The functions refuse only one kind of message that etcd does not refuse:
+ * `rawEnums` contains the values of enum fields. `JSON.stringify` accepts each response, and `console.log` prints it
+ * readably. The functions refuse only one kind of message that etcd does not refuse:
  * a transaction that would end all members of the cluster for good (rule S36).
  *
  * @example
@@ -40,7 +41,7 @@ export type Raw = {
 
 export function rawStubs(rpc: Rpc): Raw {
   const services: Record<string, Record<string, unknown>> = {};
-  for (const method of methodList as readonly unknown[] as readonly Method<unknown, unknown>[]) {
+  for (const method of methodList as readonly unknown[] as readonly Method<unknown, object>[]) {
     const { service, name } = namesOf(method);
     services[service] ??= {};
     services[service][name] = stub(rpc, method, `raw.${service}.${name}`);
@@ -60,27 +61,39 @@ export function stubOf(raw: Raw, method: Method<unknown, unknown>): unknown {
   return (raw as Readonly<Record<string, Readonly<Record<string, unknown>>>>)[service]?.[name];
 }
 
-function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown {
+function stub(rpc: Rpc, method: Method<unknown, object>, what: string): unknown {
   switch (method.kind) {
     case 'unary':
       return async (request: Init<unknown>, options?: CallOptions) => {
         const own = ownMessage(request);
         if (method.path === txn.path) checkTxn(own as Init<TxnRequest> | undefined);
-        return rpc.checkedCall(method as Method<unknown, unknown, 'unary'>, own, options, what);
+        return printable(await rpc.checkedCall(method as Method<unknown, object, 'unary'>, own, options, what));
       };
     case 'server-streaming':
       return (request: Init<unknown>, options?: StreamOptions) => {
         checkOptions(options, STREAM_OPTIONS, what);
-        return openServerStream(rpc, method, ownMessage(request), options);
+        return withPrintable(openServerStream(rpc, method, ownMessage(request), options));
       };
     case 'bidi-streaming':
       return (options?: StreamOptions) => {
         checkOptions(options, STREAM_OPTIONS, what);
-        const stream = openStream(rpc, method, options);
+        const stream = withPrintable(openStream(rpc, method, options));
         const { send } = stream;
         return Object.assign(stream, { send: (message: Init<unknown>) => send(ownMessage(message)) });
       };
   }
+}
+
+/** Makes the iterator return messages that a program may write as JSON or print. Changes the iterator itself. */
+function withPrintable<Messages extends AsyncIterator<object>>(messages: Messages): Messages {
+  const next = messages.next.bind(messages);
+  return Object.assign(messages, {
+    next: async (): Promise<IteratorResult<object>> => {
+      const result = await next();
+      if (result.done !== true) result.value = printable(result.value);
+      return result;
+    },
+  });
 }
 
 /**

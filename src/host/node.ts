@@ -48,19 +48,23 @@ export function createSha256(): IncrementalHash {
   return createHash('sha256');
 }
 
+/** How often the boot clock of Linux advances, in milliseconds. */
+const BOOT_CLOCK_STEP_MS = 10;
+
 /** The last reading of the boot clock, and the time on the wall clock when it was read. Both are in milliseconds. */
 const bootReading = { wall: Number.NaN, boot: 0 };
 
 /**
  * Returns the milliseconds since the machine started, including the time for which it was suspended. A reading takes
- * several microseconds, so the clock is read at most once in each millisecond of the wall clock. Returns undefined in
- * Deno, which may ask the user for a permission, and on every system except Linux, because other systems may derive
- * `uptime` from the wall clock.
+ * more than ten microseconds, so the clock is read at most once in each of its steps. The wall clock measures the step,
+ * because it continues to run while the machine is suspended. Returns undefined in Deno, which may ask the user for a
+ * permission, and on every system except Linux, because other systems may derive `uptime` from the wall clock.
  */
 export function bootMs(): number | undefined {
   if (platform() !== 'linux' || 'Deno' in globalThis) return undefined;
   const wall = environment.Date.now();
-  if (wall !== bootReading.wall) Object.assign(bootReading, { wall, boot: uptime() * 1_000 });
+  const sinceMs = wall - bootReading.wall;
+  if (!(sinceMs >= 0 && sinceMs < BOOT_CLOCK_STEP_MS)) Object.assign(bootReading, { wall, boot: uptime() * 1_000 });
   return bootReading.boot;
 }
 

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
-import { CheckedSignal } from '../../src/base/signals.js';
+import { CheckedSignal, onAbort } from '../../src/base/signals.js';
 import { Mutex, Session } from '../../src/locks.js';
 import { blockEventLoop } from '../support/block.js';
 import { openClient, unique } from '../support/client.js';
@@ -22,6 +22,39 @@ test('the signal of a CheckedSignal fires only one `abort` event even if the run
   } finally {
     spy.mockRestore();
   }
+});
+
+describe('`onAbort` with the signal of a CheckedSignal', () => {
+  test('calls each callback once, after the signal has aborted, and adds no listener to the signal', () => {
+    const checked = new CheckedSignal(() => undefined);
+    const seen: unknown[] = [];
+    onAbort(checked.signal, () => seen.push(checked.signal.reason));
+    const off = onAbort(checked.signal, () => seen.push('removed'));
+    off();
+    expect(getEventListeners(checked.signal, 'abort')).toEqual([]);
+    checked.abort('first');
+    checked.abort('second');
+    expect(seen).toEqual(['first']);
+  });
+
+  test('calls a callback that is registered after all earlier ones were removed', () => {
+    const checked = new CheckedSignal(() => undefined);
+    const callback = vi.fn();
+    onAbort(checked.signal, callback)();
+    onAbort(checked.signal, callback);
+    checked.abort('end');
+    expect(callback).toHaveBeenCalledTimes(1);
+  });
+
+  test('never calls a callback that is registered after the signal has aborted', () => {
+    const checked = new CheckedSignal(() => undefined);
+    const callback = vi.fn();
+    checked.signal.addEventListener('abort', () => onAbort(checked.signal, callback));
+    checked.abort('end');
+    onAbort(checked.signal, callback);
+    checked.abort('again');
+    expect(callback).not.toHaveBeenCalled();
+  });
 });
 
 describe('`signalWith`', () => {

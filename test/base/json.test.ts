@@ -108,6 +108,22 @@ const SAMPLES: Readonly<Record<string, (world: World) => unknown>> = {
     await queue.enqueue('x');
     return queue.take(session);
   },
+  'a response of `raw`': async ({ etcd, session }) => [
+    await etcd.raw.kv.range({ key: new TextEncoder().encode('key') }),
+    await etcd.raw.lease.leaseTimeToLive({ id: session.leaseId, keys: true }),
+  ],
+  'a message of a stream of `raw`': async ({ etcd }) => {
+    const watch = etcd.raw.watch.watch();
+    const value = { key: new TextEncoder().encode('key'), startRevision: 1n };
+    watch.send({ requestUnion: { case: 'createRequest', value } });
+    await watch.next();
+    return first(watch);
+  },
+  'a message of a server stream of `raw`': async ({ etcd }) => {
+    const snapshot = await first(etcd.raw.maintenance.snapshot({}));
+    // Bytes that are not text are printed as such.
+    return Object.assign(snapshot as object, { blob: new Uint8Array() });
+  },
   'a held lock': ({ session }) => new Mutex(session, 'json-lock').lock(),
   'a session': ({ session }) => session,
   'a client': ({ etcd }) => etcd,

@@ -1,6 +1,7 @@
 import {
   type BytesLike,
   checkBoolean,
+  checkFunction,
   checkInt64,
   checkMs,
   checkOptions,
@@ -116,7 +117,7 @@ export const CLIENT_OPTIONS = {
   orderedReads: checkBoolean,
   retryWrites: checkBoolean,
   autoSyncIntervalMs: checkMs,
-  allowEndpoint: checkAllowEndpoint,
+  allowEndpoint: checkFunction,
 } as const;
 
 const COMPACT_OPTIONS = { physical: checkBoolean, ...CALL_OPTIONS } as const;
@@ -205,11 +206,6 @@ export class Client extends CoreClient implements Keyspace {
     const request = { revision: checkInt64(revision, 'revision', 1n), physical: options.physical };
     return withHeaderOf(this.rpc.call(kvMethods.compact, request, options));
   }
-}
-
-function checkAllowEndpoint(value: unknown, argument: string): void {
-  if (typeof value !== 'function')
-    throw invalidInput(argument, show(value), 'a function that takes a URL and returns a boolean');
 }
 
 /** @throws EtcdError with reason `InvalidInput` unless the argument has this method of a `Client`. */
