@@ -7,7 +7,7 @@ import { analyze } from 'eslint-scope';
 import { parse } from 'espree';
 
 // Checks that the client for engines without a runtime uses no other global than those in the table of
-// docs/embedding.md, and that it uses all of these.
+// docs/runtimes.md, and that it uses all of these.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const CODE = `
@@ -51,13 +51,13 @@ const standard = new Set(
   ),
 );
 const used = new Set([...free, ...ofEnvironment].filter((name) => !standard.has(name) && !NOT_NEEDED.has(name)));
-const page = readFileSync(join(root, 'docs/embedding.md'), 'utf8');
+const page = readFileSync(join(root, 'docs/runtimes.md'), 'utf8');
 const [, table = ''] = /## What the engine must have\n.*?(\| global .*?)\n\n/s.exec(page) ?? [];
 const cells = [...table.matchAll(/^\| (`.*?`) \|/gm)].map(([, cell = '']) => cell);
 const documented = new Set(cells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, name = '']) => name)));
 
 const undocumented = [...used].filter((name) => !documented.has(name));
 const unused = [...documented].filter((name) => !used.has(name));
-for (const name of undocumented) console.log(`the bundle uses ${name}, which the table of docs/embedding.md lacks`);
-for (const name of unused) console.log(`the table of docs/embedding.md has ${name}, which the bundle does not use`);
+for (const name of undocumented) console.log(`the bundle uses ${name}, which the table of docs/runtimes.md lacks`);
+for (const name of unused) console.log(`the table of docs/runtimes.md has ${name}, which the bundle does not use`);
 if (undocumented.length + unused.length > 0) process.exitCode = 1;

@@ -20,7 +20,7 @@ const USAGE = `npm run test:runtimes -- [NAME...]
 
 Runs the same checks on each runtime with a real etcd, once with the package as npm installs it and once as a single file in
 an empty folder. Prints a table, and fails if a check fails. Also prints how much memory a small program with a lock needs on
-each runtime. NAME selects the runtimes whose names start with it, and \`edge\` the programs of docs/edge.md.
+each runtime. NAME selects the runtimes whose names start with it, and \`edge\` the programs for edge workers.
 `;
 
 /** Number of Node.js processes that contend for the lock during the checks. */
@@ -35,7 +35,7 @@ if (process.argv.includes('--help')) {
 
 interface Row {
   readonly runtime: string;
-  readonly form: 'package' | 'one file' | 'one executable' | 'programs of docs/edge.md';
+  readonly form: 'package' | 'one file' | 'one executable' | 'programs for the edge';
   readonly checks: readonly CheckResult[];
   /** Undefined if no other process contends for the lock. */
   readonly holds: number | undefined;
@@ -96,12 +96,12 @@ const rows: Row[] = [];
     measured.push({ runtime: title, bundleBytes: undefined, rows: await worker.memory(endpoint) });
   };
   const tryEdge = async (title: string, binary: string, conditions: readonly string[]): Promise<void> => {
-    process.stderr.write(`${title}, programs of docs/edge.md\n`);
+    process.stderr.write(`${title}, programs for edge workers\n`);
     const { checks, requestMs } = await checkEdge(binary, installed, conditions);
     const problems = checks.flatMap(({ check, problem }) => (problem === undefined ? [] : [`${check}: ${problem}`]));
     for (const problem of problems) process.stderr.write(`  FAILED ${problem}\n`);
     process.stderr.write(`  ${requestMs.toFixed(1)} ms of CPU time for a request with a client of its own\n`);
-    rows.push({ runtime: title, form: 'programs of docs/edge.md', checks, holds: undefined, problems });
+    rows.push({ runtime: title, form: 'programs for the edge', checks, holds: undefined, problems });
   };
   const tryQuickJs = async ({ title, command }: QuickJs): Promise<void> => {
     const bundle = await installed.bundle('embedded', [], 'iife');

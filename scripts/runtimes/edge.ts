@@ -15,9 +15,12 @@ import { ServedWorker, type Surroundings } from './hosts.js';
 import type { InstalledPackage } from './installed.js';
 import { Tap } from './tap.js';
 
-// Runs the programs of docs/edge.md in workerd, and checks what the page says about them.
+// Runs the programs for edge workers in workerd, and checks what docs/runtimes.md says about them. The page shows the
+// program worker.js, and the others are files in docs/examples/edge.
 
-const PAGE = readFileSync(fileURLToPath(new URL('../../docs/edge.md', import.meta.url)), 'utf8');
+const DOCS = fileURLToPath(new URL('../../docs/', import.meta.url));
+const [, WORKER = ''] =
+  /^```js\n\/\/ worker\.js\n(.*?)^```/ms.exec(readFileSync(join(DOCS, 'runtimes.md'), 'utf8')) ?? [];
 
 /** A program that does what the page warns of. */
 const SHARED = `
@@ -36,8 +39,8 @@ const MEASURED_REQUESTS = 200;
 const TIMEOUT_MS = 60_000;
 const LOOK_MS = 20;
 
-/** Starts a program of the page, or one with this code, that finds etcd in `ETCD` or `PROXY` of its environment. */
-type Serve = (program: string, etcd: string, surroundings?: Surroundings) => Promise<ServedWorker>;
+/** Starts a program that finds etcd in `ETCD` or `PROXY` of its environment. */
+type Serve = (code: string, etcd: string, surroundings?: Surroundings) => Promise<ServedWorker>;
 
 /** Resolves with the results of the checks, and with the CPU time of a small request in milliseconds. */
 export async function checkEdge(
@@ -47,8 +50,7 @@ export async function checkEdge(
 ): Promise<{ readonly checks: readonly CheckResult[]; readonly requestMs: number }> {
   const folder = mkdtempSync(join(tmpdir(), 'etcdwire-edge-'));
   const authority = await Authority.create();
-  const serve: Serve = async (program, etcd, surroundings = {}) => {
-    const [, code = program] = new RegExp(`^\`\`\`js\n// ${program}\n(.*?)^\`\`\``, 'ms').exec(PAGE) ?? [];
+  const serve: Serve = async (code, etcd, surroundings = {}) => {
     const bundle = await installed.bundleOf(code, conditions);
     return ServedWorker.start(workerd, bundle, authority.cert, { etcd, ...surroundings });
   };
@@ -76,7 +78,7 @@ export async function checkEdge(
 async function visits(serve: Serve): Promise<number> {
   await using etcd = await startEtcd();
   using tap = await Tap.start(etcd.endpoints[0] as string);
-  using worker = await serve('worker.js', `http://${tap.address}`);
+  using worker = await serve(WORKER, `http://${tap.address}`);
   const visit = (method = 'POST'): Promise<string> => textOf(worker, { method });
   const numbers = await Promise.all(Array.from({ length: VISITORS }, () => visit()));
   const sorted = numbers.map(Number).sort((a, b) => a - b);
@@ -102,14 +104,14 @@ async function otherRequest(serve: Serve): Promise<void> {
 }
 
 async function noEtcd(serve: Serve): Promise<void> {
-  using worker = await serve('worker.js', 'http://127.0.0.1:2', { isSilent: true });
+  using worker = await serve(WORKER, 'http://127.0.0.1:2', { isSilent: true });
   const statuses = ['GET', 'POST'].map(async (method) => (await worker.fetch({ method })).status);
   expect('a request fails within its time limits', (await Promise.all(statuses)).join() === '500,500');
 }
 
 async function binding(serve: Serve): Promise<void> {
   await using etcd = await startEtcd();
-  using worker = await serve('vpc.js', etcd.endpoints[0] as string);
+  using worker = await serve(example('vpc.js'), etcd.endpoints[0] as string);
   expect('the program reaches etcd through the binding', (await textOf(worker)) === 'red');
 }
 
@@ -117,10 +119,10 @@ async function tlsToProxy(serve: Serve, authority: Authority): Promise<void> {
   await using etcd = await startEtcd();
   const [endpoint = ''] = etcd.endpoints;
   using tap = await Tap.start(endpoint, await authority.issue({ names: ['127.0.0.1'] }));
-  using worker = await serve('tls.js', `http://${tap.address}`);
+  using worker = await serve(example('tls.js'), `http://${tap.address}`);
   expect('the program reaches etcd through TLS', (await textOf(worker)) === 'red');
   using other = await Tap.start(endpoint, await (await Authority.create()).issue({ names: ['127.0.0.1'] }));
-  using refusing = await serve('tls.js', `http://${other.address}`, { isSilent: true });
+  using refusing = await serve(example('tls.js'), `http://${other.address}`, { isSilent: true });
   expect('workerd refuses a proxy that it does not trust', (await refusing.fetch()).status === 500);
 }
 
@@ -144,7 +146,7 @@ async function tlsWithoutAlpn(serve: Serve, authority: Authority, folder: string
     { env: { PATH: process.env.PATH, GRPC_ENFORCE_ALPN_ENABLED: 'false' }, stdio: 'ignore' },
   );
   try {
-    using worker = await serve('worker.js', url);
+    using worker = await serve(WORKER, url);
     // The client waits for etcd to start.
     expect('the program reaches etcd through TLS', (await textOf(worker, { method: 'POST' })) === '1');
   } finally {
@@ -160,7 +162,7 @@ async function settings(serve: Serve, storage: string): Promise<void> {
   await using client = new Client({ endpoints: [endpoint] });
   await client.put('config/color', 'red');
   await using proxy = await FaultProxy.start(endpoint);
-  using worker = await serve('settings.js', proxy.endpoint, { storage });
+  using worker = await serve(example('settings.js'), proxy.endpoint, { storage });
   const shown = async (text: string): Promise<boolean> => (await textOf(worker)) === text;
   const showing = (status: string, color: string): string =>
     JSON.stringify({ status, keys: [['config/color', color]] });
@@ -173,8 +175,12 @@ async function settings(serve: Serve, storage: string): Promise<void> {
   await until('the watch survives a lost connection', () => shown(showing('current', 'green')));
   worker[Symbol.dispose]();
   await etcd.members[0]?.kill();
-  using again = await serve('settings.js', proxy.endpoint, { storage });
+  using again = await serve(example('settings.js'), proxy.endpoint, { storage });
   expect('a new object shows the copy while etcd is down', (await textOf(again)) === showing('stored', 'green'));
+}
+
+function example(name: string): string {
+  return readFileSync(join(DOCS, 'examples/edge', name), 'utf8');
 }
 
 async function textOf(worker: ServedWorker, init?: RequestInit): Promise<string> {

@@ -142,7 +142,7 @@ export class ServedWorker implements Disposable {
  * https://github.com/cloudflare/workerd/blob/main/src/workerd/server/workerd.capnp.
  */
 function configOf(module: string, port: number, authority: string, { etcd = '', storage }: Surroundings): string {
-  // The name of the class is that of the object in docs/edge.md.
+  // The name of the class is that of the object in docs/examples/edge/settings.js.
   const objects = `
         durableObjectNamespaces = [(className = "Settings", uniqueKey = "settings")],
         durableObjectStorage = (localDisk = "storage"),`;

@@ -1,7 +1,7 @@
 /// <reference path="./host.ts" />
 
 // What the client needs of a runtime besides the language (ES2022), for engines that have none of it, such as QuickJS.
-// A part that the engine has itself is left as it is. docs/embedding.md says what the client uses of each.
+// A part that the engine has itself is left as it is. docs/runtimes.md says what the client uses of each.
 
 const engine = globalThis as Record<string, unknown>;
 
