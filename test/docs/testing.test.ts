@@ -4,9 +4,10 @@ import { findEtcd } from '../../scripts/etcd.js';
 import { compiledSource } from '../support/compiled.js';
 import { importingSources, runProgram } from '../support/program.js';
 
-// These tests run the programs of docs/testing.md.
+// These tests run the programs of docs/testing.md, and the program of docs/examples to which the page links.
 
 const PAGE = readFileSync(new URL('../../docs/testing.md', import.meta.url), 'utf8');
+const FAULTS = new URL('../../docs/examples/faults.ts', import.meta.url);
 const PROGRAMS = [...PAGE.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, program]) => program as string);
 
 function programsWith(text: string): string[] {
@@ -14,10 +15,10 @@ function programsWith(text: string): string[] {
 }
 
 describe('docs/testing.md', () => {
-  it('has exactly the ten programs that the other tests run', () => {
-    const run = ["from 'vitest'", "from 'node:test'", 'clock.advance(', 'listen(', 'startEtcd(', 'FaultProxy.start('];
-    expect(run.map((text) => programsWith(text).length)).toEqual([4, 1, 1, 2, 1, 1]);
-    expect(PROGRAMS).toHaveLength(10);
+  it('has exactly the nine programs that the other tests run', () => {
+    const run = ["from 'vitest'", "from 'node:test'", 'clock.advance(', 'listen(', 'startEtcd('];
+    expect(run.map((text) => programsWith(text).length)).toEqual([4, 1, 1, 2, 1]);
+    expect(PROGRAMS).toHaveLength(9);
   });
 
   describe('has a test for Vitest:', async () => {
@@ -39,18 +40,18 @@ describe('docs/testing.md', () => {
     expect(await runProgram(program)).toEqual(['undefined']);
   });
 
-  it('has programs that open a port for etcdctl and for curl, which print what their comments say', async () => {
+  it('has programs that open a port and that lose an answer, which print what their comments say', async () => {
     const printed = await Promise.all(programsWith('listen(').map((program) => runProgram(program)));
-    expect(printed).toEqual([['blue'], ["{ health: 'true', reason: '' }"]]);
+    expect(printed).toEqual([['blue'], ['unknown blue']]);
   });
 
   it.each([
-    ['starts a real etcd', 'startEtcd(', ['blue']],
-    ['injects faults', 'FaultProxy.start(', ['true [] []']],
-  ])('has a program that %s, which prints what its comment says', async (_what, call, expected) => {
+    ['starts a real etcd', () => programsWith('startEtcd(')[0], ['blue']],
+    ['injects faults', () => readFileSync(FAULTS, 'utf8'), ['true [] []']],
+  ])('has or links to a program that %s, which prints what its comment says', async (_what, read, expected) => {
     const source = await findEtcd();
     if (source.kind === 'docker') throw new Error('this program needs an etcd binary');
-    const [program = ''] = programsWith(call);
+    const program = read() ?? '';
     expect(await runProgram(program, source.kind === 'binary' ? { ETCD_BIN: source.etcd } : {})).toEqual(expected);
   });
 });
