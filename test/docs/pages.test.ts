@@ -20,6 +20,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/faults.md': ['sh'],
   'docs/from-etcd3.md': ['ts'],
   'docs/from-others.md': ['ts'],
+  'docs/go-clientv3.md': ['ts'],
   'docs/keys.md': ['ts'],
   'packages/cli/README.md': ['sh'],
   'packages/learn/course/12-break-it.md': ['console', 'diff', 'sh', 'text', 'ts'],

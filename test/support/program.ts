@@ -13,7 +13,9 @@ export const PROGRAM_PAGES = {
   'docs/coordination.md': 10,
   'docs/connections.md': 12,
   'docs/from-others.md': 2,
+  'docs/go-clientv3.md': 1,
   'docs/locks.md': 1,
+  'docs/opentelemetry.md': 2,
   'docs/recipes.md': 8,
   'docs/runtimes.md': 2,
 } as const;
