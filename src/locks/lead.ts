@@ -69,9 +69,9 @@ const LEAD_OPTIONS = { value: toBytes, signal: checkSignal, maxHoldMs: checkTime
  * @example
  * const stop = new AbortController();
  * process.once('SIGTERM', () => stop.abort());
- * await lead(etcd, 'scheduler', { value: 'host-1', signal: stop.signal }, async ({ signal, held }) => {
+ * await lead(etcd, 'leaders/cron', { value: 'host-1', signal: stop.signal }, async ({ signal, held }) => {
  *   for (let run = 1; run <= 3 && !signal.aborted; run += 1)
- *     await held.txn({ then: [op.put('scheduler/runs', String(run))] });
+ *     await held.txn({ then: [op.put('cron/runs', String(run))] });
  * });
  */
 export async function lead<T>(

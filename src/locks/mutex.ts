@@ -34,7 +34,8 @@ const MUTEX_OPTIONS = { value: toBytes } as const;
  *
  * The keys of a lock "a/b" lie under "a/", the prefix of the lock "a". As in Go, a contender for "a" therefore waits
  * for all earlier contenders for "a/b", while a contender for "a/b" does not wait for contenders for "a". Do not lock
- * "a" while you hold "a/b".
+ * "a" while you hold "a/b", and keep data such as "a/last" outside of "a/", because each key there blocks the lock "a".
+ * Encode names that come from users, for example with `encodeURIComponent`.
  *
  * @example
  * const session = await Session.open(etcd, { ttl: 10 });
@@ -93,7 +94,7 @@ const WITH_LOCK_OPTIONS = { value: toBytes, ...LEASE_OPTIONS, ...LOCK_OPTIONS } 
  * `InvalidInput`, because `action` would wait for itself. To start such a call without awaiting it, set `maxWaitMs`.
  * Runtimes without `AsyncLocalStorage` of Node.js do not detect such calls.
  * @example
- * await withLock(etcd, 'jobs', async (held) => {
+ * await withLock(etcd, 'jobs/nightly', async (held) => {
  *   await held.txn({ then: [op.put('jobs/last', 'done')] });
  * });
  */
@@ -115,7 +116,7 @@ export async function withLock<T>(
  * @throws EtcdError as `withLock` does.
  *
  * @example
- * const size = await tryWithLock(etcd, 'jobs', async (held) => {
+ * const size = await tryWithLock(etcd, 'jobs/nightly', async (held) => {
  *   const { responses } = await held.txn({ then: [op.get('config/size')] });
  *   return responses[0]?.text();
  * });

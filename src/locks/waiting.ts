@@ -43,7 +43,8 @@ export interface LockOptions extends WaitOptions {
   /**
    * Maximum time in milliseconds for which the caller holds the lock. After this time, `signal` of the `Held` aborts
    * with reason `LockLost`. The next contender gets the lock when the caller calls `release`, but at the latest when
-   * the TTL of the lease has passed since the abort. Default: no limit.
+   * the TTL of the lease has passed since the abort. The time for which the machine is suspended does not count. In
+   * `withLocks`, the time of each lock begins when that lock is acquired. Default: no limit.
    */
   readonly maxHoldMs?: number | undefined;
 }

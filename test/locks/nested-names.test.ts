@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/index.js';
-import { Semaphore, Session, type WaitOptions } from '../../src/locks.js';
+import { Mutex, Semaphore, Session, type WaitOptions } from '../../src/locks.js';
 import { DoubleBarrier, PriorityQueue, Queue, WorkQueue } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -34,6 +34,17 @@ test.for(Object.entries(LISTING))(
     }
   },
 );
+
+test('a contender for a lock waits for an ordinary key under the name of the lock until the key is deleted (S38)', async () => {
+  const [etcd, name] = [openClient(), unique('nested')];
+  await using session = await Session.open(etcd);
+  const mutex = new Mutex(session, name);
+  await etcd.put(`${name}/last`, 'today');
+  expect(await errorOf(mutex.lock({ maxWaitMs: 100 }))).toMatchObject({ reason: 'LockTaken' });
+  const locking = mutex.lock();
+  await etcd.delete(`${name}/last`);
+  await (await locking).release();
+});
 
 test('a work queue neither counts nor takes the jobs of a queue whose name begins with its own name and "/"', async () => {
   const [etcd, name] = [openClient(), unique('nested')];

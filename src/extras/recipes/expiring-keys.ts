@@ -83,7 +83,8 @@ const PUT_OPTIONS = { prevKv: checkBoolean, ...TOUCH_OPTIONS } as const;
  * the TTL is below the minimum TTL of the server, which is 2 s by default, the minimum counts instead.
  *
  * The keys are plain keys: read, watch and delete them like any other key. A put with another method, such as `put` of
- * the client, detaches a key from its lease, so that the key does not expire.
+ * the client, detaches a key from its lease, so that the key does not expire. With `retryWrites`, do not make tens of
+ * thousands of calls at once, because each write under way needs a guard.
  *
  * @example
  * const cache = new ExpiringKeys(etcd);

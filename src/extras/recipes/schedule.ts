@@ -190,7 +190,10 @@ function lost(why: string, lostBy: EtcdError | undefined, outcome: 'rejected' | 
  *
  * The schedule begins when a process becomes the leader for the first time with this name: earlier ticks do not run. A
  * tick is due when the wall clock of the leader reaches its time. No leader runs a tick that is not later than the last
- * claimed one, except to repeat a run that was cut short.
+ * claimed one, except to repeat a run that was cut short. So if a leader whose clock is wrong has claimed a tick in the
+ * future, no tick runs until then. Delete the key `NAME/tick` to begin again from now: a waiting leader notices the
+ * deletion within 5 s, and ticks that were due since then count as missed. After a restore of the cluster from a backup,
+ * the ticks since the backup count as missed, so their effects may happen again.
  *
  * Resolves when the option `signal` has aborted or the client closes, after the handler has ended, or when `when` returns
  * null. Each key of the

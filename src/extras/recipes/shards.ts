@@ -72,9 +72,12 @@ const SHARDS_OPTIONS = {
  * with another session. So one call of `shards` never runs two handlers of one shard at once. After the loss of a
  * session, only writes through `held.txn` are safe.
  *
- * `shards` resolves after the signal in the options has aborted or the client closes, when all handlers have ended. No slash-separated part
- * of the name may be `shards`, because the keys of the shards of `a/shards` would lie among the keys of the shards of
- * `a`.
+ * `shards` resolves after the signal in the options has aborted or the client closes, when all handlers have ended. No
+ * slash-separated part of the name may be `shards`, because the keys of the shards of `a/shards` would lie among the
+ * keys of the shards of `a`.
+ *
+ * A program that locks `NAME/shards/7`, for example with `etcdctl lock`, keeps the workers from shard 7. If an operator
+ * deletes the key of a worker, `NAME/shards/workers/LEASE`, the worker hands over all its shards and joins again.
  *
  * @throws EtcdError with code `FailedPrecondition` if another worker was started earlier with another count. Otherwise
  * with reason `InvalidInput` or `PermissionDenied`, with `ClientClosed` if the client was closed before the call, or
