@@ -37,14 +37,21 @@ export function adviceOnMethod(method: string): string {
   );
 }
 
+/** The kinds of objects that a client returns. */
+export type ObjectKind = Exclude<Kind, 'client' | 'options'>;
+
 /** What to do about calls on objects that this program does not rewrite. */
-export const OBJECTS: Readonly<Record<Exclude<Kind, 'client'>, string>> = {
+export const OBJECTS: Readonly<Record<ObjectKind, string>> = {
   lease:
     'a Session of etcdwire/locks replaces the lease: `signal` aborts when it is lost, close() revokes it, orphan() lets it expire',
   watcher:
     'use `for await (const event of watch)`: event.type is put or delete, event.kv has key and text(); the loop throws the errors',
   lock: 'a Mutex of etcdwire/locks replaces the lock: tryLock() returns undefined if it is taken, and held.release() frees it',
   election: "use new Election(session, 'election/NAME') of etcdwire/locks: campaign, observe, leader",
+  campaign:
+    'use `const leadership = await election.campaign(value)`: it resolves when this candidate leads, `signal` aborts when it loses, and it has proclaim() and resign()',
+  observer:
+    'use `for await (const leader of election.observe())`; it ends with `break`, and leader.text() is the value',
 };
 
 const RETRIES =
@@ -75,8 +82,6 @@ export function adviceOnOption(option: string | undefined): string {
 
 /** What to write in place of an export of etcd3. */
 const EXPORTS: Readonly<Record<string, string>> = {
-  IOptions: 'use ClientOptions of etcdwire, which has `endpoints` and `tls` instead of `hosts` and `credentials`',
-  Namespace: 'use the type of client.namespace(…), which has the methods of Client for keys, watches and leases',
   Lease: 'use Session of etcdwire/locks, or the result of lease.keepAlive',
   Watcher: 'use the type of client.watch(…), which a program reads with `for await`',
   Lock: 'use Mutex and Held of etcdwire/locks',

@@ -2,9 +2,8 @@ import type { Link } from './context.js';
 import type { Node } from './parser.js';
 import type { Rewriter } from './rewriter.js';
 
-/** Matches functions and methods whose result is a string or a Buffer, whatever their arguments are. */
-const STRINGS =
-  /^(JSON\.stringify|String|Buffer\.(from|alloc|concat))$|\.(toString|toFixed|toISOString|toUpperCase|toLowerCase|trim|join|padStart|replaceAll)$/;
+/** The methods whose result is a string, whatever their object is. */
+const STRINGS = /\.(toString|toFixed|toISOString|toUpperCase|toLowerCase|trim|join|padStart|replaceAll)$/;
 
 // The functions below convert the arguments of etcd3's builders, such as `put(key).value(value)`, to the arguments of
 // the methods of `Client`.
@@ -44,35 +43,26 @@ export function rangeText(rewriter: Rewriter, link: Link): string | undefined {
 }
 
 /**
- * Returns the text of a value as a string, because the value may be a number in etcd3. Returns undefined for an
- * expression of unknown type that is neither a variable nor a property.
+ * Returns the text of a value as a string or as bytes, because the value may be a number in etcd3. Returns undefined for
+ * an expression of unknown type that is neither a variable nor a property.
  */
 export function valueText(rewriter: Rewriter, node: Node): string | undefined {
   const { parser, names } = rewriter;
   const text = rewriter.emit(node);
-  if (parser.is(node, 'StringLiteral', 'NoSubstitutionTemplateLiteral', 'TemplateExpression')) return text;
-  if (parser.is(node, 'NumericLiteral')) return `String(${text})`;
+  if (names.hasType(node, 'StringLike', 'Object')) return text;
+  if (names.hasType(node, 'StringLike', 'NumberLike')) return `String(${text})`;
   if (parser.is(node, 'CallExpression')) {
     const called = rewriter.text.slice(node.expression?.getStart(), node.expression?.end);
     return STRINGS.test(called) ? text : undefined;
   }
-  if (!parser.is(node, 'Identifier', 'PropertyAccessExpression')) return undefined;
-  const type = parser.is(node, 'Identifier') ? names.declarationOf(node)?.type : undefined;
-  if (parser.is(type, 'StringKeyword')) return text;
-  return parser.is(type, 'NumberKeyword')
-    ? `String(${text})`
-    : `typeof ${text} === 'number' ? String(${text}) : ${text}`;
+  const isRepeatable = parser.is(node, 'Identifier', 'PropertyAccessExpression');
+  return isRepeatable ? `typeof ${text} === 'number' ? String(${text}) : ${text}` : undefined;
 }
 
 /** Whether BigInt accepts the value: the ID of a lease, and not the promise of one. */
 function isLeaseId({ parser, names }: Rewriter, node: Node): boolean {
-  if (parser.is(node, 'AwaitExpression', 'StringLiteral', 'NumericLiteral')) return names.kindOf(node) === undefined;
-  if (!parser.is(node, 'Identifier')) return false;
-  const declaration = names.declarationOf(node);
-  return (
-    parser.is(declaration?.type, 'StringKeyword', 'NumberKeyword') ||
-    parser.is(declaration?.initializer, 'AwaitExpression')
-  );
+  if (parser.is(node, 'AwaitExpression')) return names.kindOf(node) === undefined;
+  return names.hasType(node, 'StringLike', 'NumberLike');
 }
 
 /** Returns the text of the only argument of a call. Undefined if the call has no argument or several. */

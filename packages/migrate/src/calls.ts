@@ -55,9 +55,10 @@ export function rewriteCall(rewriter: Rewriter, node: Node): string | undefined 
   const isThen = ['then', 'catch', 'finally'].includes(chain.links.at(-1)?.name ?? '');
   if (isThen) return undefined;
   const kind = names.kindOf(chain.object);
+  if (kind === 'options') return undefined;
   if (kind !== undefined && kind !== 'client') return isAwait ? undefined : rewriteObjectCall(rewriter, chain, kind);
   if (kind === undefined) {
-    if (!isAwait && looksLikeEtcd3(chain))
+    if (!isAwait && looksLikeEtcd3(chain) && names.hasType(chain.object, 'Any', 'Unknown'))
       rewriter.mark(call, `if this object is of etcd3, ${adviceOnMethod(first.name)}`);
     return undefined;
   }

@@ -75,7 +75,7 @@ export function consumerOf(rewriter: Rewriter, node: Node): Consumer {
     parser.is(parent, 'ReturnStatement') || (parser.is(parent, 'ArrowFunction') && parent.body === node);
   if (isReturned) {
     const around = parser.is(parent, 'ArrowFunction') ? parent : names.functionAround(node);
-    if (isAsync(rewriter, around)) return { how: 'promise', reads: undefined };
+    if (around !== undefined && names.isAsync(around)) return { how: 'promise', reads: undefined };
     const mapped = around?.parent;
     const isMapped = parser.is(mapped, 'CallExpression') && mapped.expression?.name?.text === 'map';
     if (isMapped && isPromiseAll(rewriter, mapped.parent))
@@ -87,11 +87,7 @@ export function consumerOf(rewriter: Rewriter, node: Node): Consumer {
 /** Whether the statements around a node may contain `await`. */
 export function mayAwait(rewriter: Rewriter, node: Node): boolean {
   const around = rewriter.names.functionAround(node);
-  return around !== undefined && isAsync(rewriter, around);
-}
-
-function isAsync({ parser }: Rewriter, around: Node | undefined): boolean {
-  return (around?.modifiers ?? []).some((each) => parser.is(each, 'AsyncKeyword'));
+  return around !== undefined && rewriter.names.isAsync(around);
 }
 
 function isPromiseAll({ parser }: Rewriter, call: Node): boolean {

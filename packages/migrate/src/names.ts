@@ -1,25 +1,7 @@
-import type { Node, Parsed, Parser } from './parser.js';
+import type { Checker, NameSymbol, Node, Parser, Type } from './parser.js';
 
-/** What an expression is, as far as the text of one file shows. */
-export type Kind = 'client' | 'lease' | 'watcher' | 'lock' | 'election';
-
-/** The kinds of the classes of etcd3. */
-const KINDS: Readonly<Record<string, Kind>> = {
-  Etcd3: 'client',
-  Namespace: 'client',
-  Lease: 'lease',
-  Watcher: 'watcher',
-  Lock: 'lock',
-  Election: 'election',
-};
-
-/** The kinds of the results of a client's methods. */
-const RESULTS: Readonly<Record<string, Kind>> = {
-  namespace: 'client',
-  lease: 'lease',
-  lock: 'lock',
-  election: 'election',
-};
+/** What an expression is. The property `' kind'` in the declaration of etcd3 contains this name. */
+export type Kind = 'client' | 'options' | 'lease' | 'watcher' | 'lock' | 'election' | 'campaign' | 'observer';
 
 const FUNCTIONS = [
   'FunctionDeclaration',
@@ -30,43 +12,40 @@ const FUNCTIONS = [
   'GetAccessor',
   'SetAccessor',
 ];
-const CLASSES = ['ClassDeclaration', 'ClassExpression'];
+/** Expressions with the value of another expression. */
+const WRAPPERS = ['ParenthesizedExpression', 'NonNullExpression', 'AsExpression', 'SatisfiesExpression'];
 
-/** Finds out which names of a file refer to something from etcd3. Uses no types that other files declare. */
+/** Finds out which names and expressions of a program refer to something from etcd3. */
 export class Names {
   readonly #parser: Parser;
-  readonly #root: Node;
-  /** The declarations of each scope that `#declarationsOf` has examined. */
-  readonly #scopes = new Map<Node, ReadonlyMap<string, Node>>();
-  readonly #assignments: readonly Node[];
-  /** Declarations and assignments whose kind is being determined, so that a circular reference ends. */
-  readonly #open = new Set<Node>();
+  readonly #checker: Checker;
+  readonly #roots: readonly Node[];
+  /** The types of the expressions whose declared type is `any`. */
+  readonly #followed = new Map<Node, readonly Type[]>();
+  /** The arguments of all calls of a function, by its declaration. */
+  #calls: Map<Node, (readonly Node[])[]> | undefined;
 
-  constructor(parser: Parser, { root }: Parsed) {
+  /** `roots` are the files of the program. */
+  constructor(parser: Parser, checker: Checker, roots: readonly Node[]) {
     this.#parser = parser;
-    this.#root = root;
-    this.#assignments = parser.all(
-      root,
-      (node) =>
-        parser.is(node, 'BinaryExpression') &&
-        parser.is(node.operatorToken, 'EqualsToken', 'QuestionQuestionEqualsToken'),
-    );
+    this.#checker = checker;
+    this.#roots = roots;
   }
 
-  /** Returns the statements that load etcd3. */
-  loads(): readonly Node[] {
+  /** Returns the statements and expressions in a file that load etcd3. */
+  loads(root: Node): readonly Node[] {
     const { is } = this.#parser;
-    return this.#parser.all(this.#root, (node) => {
-      if (is(node, 'ImportDeclaration', 'ExportDeclaration')) return node.moduleSpecifier?.text === 'etcd3';
-      if (is(node, 'ExternalModuleReference')) return node.expression?.text === 'etcd3';
+    return this.#parser.all(root, (node) => {
+      if (is(node, 'ImportDeclaration', 'ExportDeclaration')) return isEtcd3(node.moduleSpecifier);
+      if (is(node, 'ExternalModuleReference')) return isEtcd3(node.expression);
       return this.isRequire(node);
     });
   }
 
-  isRequire(node: Node): boolean {
+  isRequire(node: Node | undefined): boolean {
     const { is } = this.#parser;
     if (!is(node, 'CallExpression') || node.expression?.text !== 'require') return false;
-    return is(node.arguments?.[0], 'StringLiteral') && node.arguments[0].text === 'etcd3';
+    return is(node.arguments?.[0], 'StringLiteral') && isEtcd3(node.arguments[0]);
   }
 
   /** Returns the name of the export of etcd3 to which an identifier, `module.name` or a type refers. */
@@ -76,171 +55,182 @@ export class Names {
       const [object, name] = node.expression === undefined ? [node.left, node.right] : [node.expression, node.name];
       return is(object, 'Identifier') && this.#isModule(this.declarationOf(object)) ? name?.text : undefined;
     }
-    if (!is(node, 'Identifier')) return undefined;
-    const declaration = this.declarationOf(node);
-    if (declaration === undefined) return undefined;
+    const declaration = is(node, 'Identifier') ? this.declarationOf(node) : undefined;
     const isLoaded = is(declaration, 'ImportSpecifier')
-      ? declaration.parent.parent.parent.moduleSpecifier?.text === 'etcd3'
-      : is(declaration, 'BindingElement') && this.#isRequired(declaration.parent.parent);
-    return isLoaded ? (declaration.propertyName ?? declaration.name)?.text : undefined;
-  }
-
-  #isRequired({ initializer }: Node): boolean {
-    return initializer !== undefined && this.isRequire(initializer);
+      ? isEtcd3(declaration.parent.parent.parent.moduleSpecifier)
+      : is(declaration, 'BindingElement') && this.isRequire(declaration.parent.parent.initializer);
+    return isLoaded ? (declaration?.propertyName ?? declaration?.name)?.text : undefined;
   }
 
   /** Whether the declaration binds all of etcd3 to one name. */
   #isModule(declaration: Node | undefined): boolean {
     const { is } = this.#parser;
-    if (is(declaration, 'NamespaceImport')) return declaration.parent.parent.moduleSpecifier?.text === 'etcd3';
-    if (is(declaration, 'ImportEqualsDeclaration')) return declaration.moduleReference?.expression?.text === 'etcd3';
-    return is(declaration, 'VariableDeclaration') && this.#isRequired(declaration);
+    if (is(declaration, 'NamespaceImport')) return isEtcd3(declaration.parent.parent.moduleSpecifier);
+    if (is(declaration, 'ImportClause')) return isEtcd3(declaration.parent.moduleSpecifier);
+    if (is(declaration, 'ImportEqualsDeclaration')) return isEtcd3(declaration.moduleReference?.expression);
+    return is(declaration, 'VariableDeclaration') && this.isRequire(declaration.initializer);
   }
 
+  /** Returns the kind of an expression. Undefined if its possible values have several kinds, or none. */
   kindOf(node: Node | undefined): Kind | undefined {
-    const { is } = this.#parser;
     if (node === undefined) return undefined;
-    if (is(node, 'ParenthesizedExpression', 'NonNullExpression')) return this.kindOf(node.expression);
-    if (is(node, 'AsExpression')) return this.#kindOfType(node.type) ?? this.kindOf(node.expression);
-    if (is(node, 'NewExpression')) return KINDS[this.exportOf(node.expression) ?? ''];
-    if (is(node, 'AwaitExpression')) return this.#isWatchCreation(node.expression) ? 'watcher' : undefined;
-    if (is(node, 'CallExpression')) {
-      const { expression } = node;
-      if (!is(expression, 'PropertyAccessExpression')) return undefined;
-      if (expression.name?.text === 'ttl' && this.kindOf(expression.expression) === 'lock') return 'lock';
-      return this.kindOf(expression.expression) === 'client' ? RESULTS[expression.name?.text ?? ''] : undefined;
-    }
-    if (is(node, 'Identifier')) return this.#kindOfDeclaration(this.declarationOf(node), node.text);
-    if (is(node, 'PropertyAccessExpression') && is(node.expression, 'ThisKeyword')) return this.#kindOfMember(node);
-    return undefined;
+    const kinds = new Set(this.#typesOf(node).map((type) => this.#kindOfType(type)));
+    return kinds.size === 1 ? [...kinds][0] : undefined;
   }
 
-  /** Returns the declaration to which an identifier refers, if the file contains it. */
+  /** Whether the code around an expression declares that it expects this kind. */
+  isExpected(node: Node, kind: Kind): boolean {
+    const type = this.#checker.getContextualType(node);
+    return type !== undefined && (type.types ?? [type]).some((each) => this.#kindOfType(each) === kind);
+  }
+
+  /**
+   * Whether an expression of this kind goes to code that expects another type, and whose use of it `kindOf` does not
+   * know.
+   */
+  isLost(node: Node, kind: Kind): boolean {
+    const type = this.#checker.getContextualType(node);
+    if (type === undefined || this.isExpected(node, kind)) return false;
+    const call = this.#parser.above(node, (each) => this.#parser.is(each, 'CallExpression', 'NewExpression'));
+    const called = call === undefined ? undefined : this.#checker.getResolvedSignature(call)?.declaration;
+    const file = called === undefined ? undefined : this.#parser.above(called, (each) => this.#roots.includes(each));
+    const isTyped = called?.parameters?.some((each) => each.type !== undefined);
+    return !this.#isAny(type) || file === undefined || isTyped === true;
+  }
+
+  /** Whether every possible type of the expression, apart from null and undefined, has one of the flags. */
+  hasType(node: Node, ...flags: readonly string[]): boolean {
+    const type = this.#checker.getNonNullableType(this.#checker.getTypeAtLocation(node));
+    return (this.#isUnion(type) ? (type.types ?? []) : [type]).every((each) => this.#parser.hasFlag(each, ...flags));
+  }
+
+  /** Returns the declaration to which an identifier refers. */
   declarationOf(identifier: Node): Node | undefined {
-    for (let scope = identifier.parent; scope !== undefined; scope = scope.parent) {
-      const found = this.#declarationsOf(scope).get(identifier.text ?? '');
-      if (found !== undefined) return found;
-    }
-    return undefined;
+    return this.#symbolOf(identifier)?.declarations?.[0];
   }
 
   functionAround(node: Node): Node | undefined {
     return this.#parser.above(node, (each) => this.#parser.is(each, ...FUNCTIONS));
   }
 
-  #isWatchCreation(node: Node | undefined): boolean {
-    const { is } = this.#parser;
-    let call = node;
-    if (!is(call, 'CallExpression') || call.expression?.name?.text !== 'create') return false;
-    while (is(call, 'CallExpression', 'PropertyAccessExpression')) {
-      if (call.name?.text === 'watch') return this.kindOf(call.expression) === 'client';
-      call = call.expression;
-    }
-    return false;
+  #symbolOf(identifier: Node): NameSymbol | undefined {
+    return this.#parser.is(identifier.parent, 'ShorthandPropertyAssignment')
+      ? this.#checker.getShorthandAssignmentValueSymbol(identifier.parent)
+      : this.#checker.getSymbolAtLocation(identifier);
   }
 
-  #kindOfType(type: Node | undefined): Kind | undefined {
-    const { is } = this.#parser;
-    if (is(type, 'UnionType')) {
-      const kinds = (type.types ?? []).map((each) => this.#kindOfType(each)).filter((each) => each !== undefined);
-      return kinds.length === 1 ? kinds[0] : undefined;
-    }
-    return is(type, 'TypeReference') ? KINDS[this.exportOf(type.typeName) ?? ''] : undefined;
+  #isUnion(type: Type): boolean {
+    return this.#parser.hasFlag(type, 'Union');
   }
 
-  #kindOfDeclaration(declaration: Node | undefined, name: string | undefined): Kind | undefined {
-    const { is } = this.#parser;
-    if (!is(declaration, 'VariableDeclaration', 'Parameter') || !is(declaration.name, 'Identifier')) return undefined;
-    const { initializer, type } = declaration;
-    const typed = this.#kindOfType(type);
-    if (typed !== undefined || is(declaration, 'Parameter')) return typed;
-    const assigned = this.#assignments.filter(
-      ({ left }) => is(left, 'Identifier') && left.text === name && this.declarationOf(left) === declaration,
-    );
-    return this.#commonKind(declaration, [initializer, ...assigned.map(({ right }) => right)]);
+  #isAny(type: Type): boolean {
+    return this.#parser.hasFlag(type, 'Any');
   }
 
-  /** Returns the kind of `this.name`. */
-  #kindOfMember(access: Node): Kind | undefined {
-    const { is } = this.#parser;
-    const owner = this.#classAround(access);
-    const name = access.name?.text;
-    if (owner === undefined || name === undefined) return undefined;
-    const members = owner.members ?? [];
-    const constructors = members.filter((member) => is(member, 'Constructor'));
-    const declared = [
-      ...members.filter((member) => is(member, 'PropertyDeclaration') && member.name?.text === name),
-      ...constructors.flatMap(({ parameters = [] }) =>
-        parameters.filter((each) => each.name?.text === name && (each.modifiers ?? []).length > 0),
-      ),
-    ];
-    const typed = declared.map(({ type }) => this.#kindOfType(type)).find((kind) => kind !== undefined);
-    if (typed !== undefined) return typed;
-    const assigned = this.#assignments.filter(
-      ({ left }) =>
-        is(left, 'PropertyAccessExpression') &&
-        is(left.expression, 'ThisKeyword') &&
-        left.name?.text === name &&
-        this.#classAround(left) === owner,
-    );
-    const values = [...declared.map(({ initializer }) => initializer), ...assigned.map(({ right }) => right)];
-    return this.#commonKind(declared[0] ?? assigned[0], values);
+  #kindOfType(type: Type): Kind | undefined {
+    const property = this.#checker.getPropertyOfType(this.#checker.getNonNullableType(type), ' kind');
+    if (property === undefined) return undefined;
+    return this.#checker.getNonNullableType(this.#checker.getTypeOfSymbol(property)).value as Kind | undefined;
   }
 
-  /** Returns the class to whose instance `this` refers at a node. */
-  #classAround(node: Node): Node | undefined {
-    const { is } = this.#parser;
-    for (let each = node.parent; each !== undefined; each = each.parent) {
-      if (is(each, ...CLASSES)) return each;
-      if (is(each, 'FunctionDeclaration', 'FunctionExpression')) return undefined;
-    }
-    return undefined;
-  }
-
-  /** Returns the kind that all values have. Values that are null or undefined do not count. */
-  #commonKind(owner: Node | undefined, values: readonly (Node | undefined)[]): Kind | undefined {
-    if (owner === undefined || this.#open.has(owner)) return undefined;
-    this.#open.add(owner);
-    try {
-      const given = values.filter((each) => each !== undefined && !this.#isNothing(each));
-      const kinds = new Set(given.map((each) => this.kindOf(each)));
-      return kinds.size === 1 ? [...kinds][0] : undefined;
-    } finally {
-      this.#open.delete(owner);
-    }
-  }
-
-  #isNothing(node: Node): boolean {
-    const { is } = this.#parser;
-    return is(node, 'NullKeyword', 'VoidExpression') || (is(node, 'Identifier') && node.text === 'undefined');
-  }
-
-  #declarationsOf(scope: Node): ReadonlyMap<string, Node> {
-    const known = this.#scopes.get(scope);
+  /** Returns the possible types of an expression. Follows the values of variables and parameters of the type `any`. */
+  #typesOf(node: Node | undefined): readonly Type[] {
+    if (node === undefined) return [];
+    const type = this.#checker.getTypeAtLocation(node);
+    if (!this.#isAny(type)) return [type];
+    const known = this.#followed.get(node);
     if (known !== undefined) return known;
-    const { is } = this.#parser;
-    const found = new Map<string, Node>();
-    const add = (declaration: Node | undefined): void => {
-      const name = declaration?.name;
-      if (declaration === undefined || name === undefined) return;
-      if (is(name, 'Identifier')) found.set(name.text as string, declaration);
-      else for (const element of name.elements ?? []) add(element);
-    };
-    for (const parameter of scope.parameters ?? []) add(parameter);
-    if (is(scope, 'CatchClause')) add(scope.variableDeclaration);
-    if (is(scope.initializer, 'VariableDeclarationList'))
-      for (const each of scope.initializer.declarations ?? []) add(each);
-    for (const statement of scope.statements ?? []) {
-      for (const each of statement.declarationList?.declarations ?? []) add(each);
-      if (is(statement, 'FunctionDeclaration', 'ClassDeclaration', 'EnumDeclaration', 'ImportEqualsDeclaration'))
-        add(statement);
-      const { importClause } = statement;
-      if (importClause === undefined) continue;
-      add(importClause);
-      if (is(importClause.namedBindings, 'NamespaceImport')) add(importClause.namedBindings);
-      for (const each of importClause.namedBindings?.elements ?? []) add(each);
-    }
-    this.#scopes.set(scope, found);
-    return found;
+    // A value that depends on itself has no other types.
+    this.#followed.set(node, []);
+    const types = this.#typesOfValues(node);
+    this.#followed.set(node, types);
+    return types;
   }
+
+  #typesOfValues(node: Node): readonly Type[] {
+    const { is } = this.#parser;
+    if (is(node, ...WRAPPERS)) return this.#typesOf(node.expression);
+    if (is(node, 'AwaitExpression')) {
+      const { expression } = node;
+      if (is(expression, 'CallExpression')) return this.#typesOfResult(expression, true);
+      return this.#typesOf(expression).map((type) => this.#checker.getAwaitedType(type) ?? type);
+    }
+    if (is(node, 'CallExpression')) return this.#typesOfResult(node, false);
+    if (!is(node, 'Identifier', 'PropertyAccessExpression')) return [];
+    const symbol = this.#symbolOf(node.name ?? node);
+    if (symbol !== undefined) return this.#typesOfSymbol(symbol);
+    return this.#typesOfProperty(this.#typesOf(node.expression), node.name?.text);
+  }
+
+  #typesOfProperty(objects: readonly Type[], name: string | undefined): readonly Type[] {
+    return objects.flatMap((type) => {
+      const property = name === undefined ? undefined : this.#checker.getPropertyOfType(type, name);
+      return property === undefined ? [] : this.#typesOfSymbol(property);
+    });
+  }
+
+  #typesOfSymbol(symbol: NameSymbol): readonly Type[] {
+    const type = this.#checker.getTypeOfSymbol(symbol);
+    return this.#isAny(type) ? (symbol.declarations ?? []).flatMap((each) => this.#typesOfDeclaration(each)) : [type];
+  }
+
+  #typesOfDeclaration(declaration: Node): readonly Type[] {
+    const { is } = this.#parser;
+    const { parent, name } = declaration;
+    if (declaration.type !== undefined) return [];
+    if (is(declaration, 'Parameter')) return this.#argumentsOf(declaration).flatMap((each) => this.#typesOf(each));
+    if (is(declaration, 'BindingElement'))
+      return this.#typesOfProperty(this.#typesOfDeclaration(parent.parent), (declaration.propertyName ?? name)?.text);
+    if (is(declaration, 'ShorthandPropertyAssignment')) return this.#typesOf(name);
+    const assignment = is(parent, 'BinaryExpression') ? parent : declaration;
+    return this.#typesOf(declaration.initializer ?? assignment.right);
+  }
+
+  /** Returns the types of what a call returns. With `isAwaited`, returns the types of what its promise resolves with. */
+  #typesOfResult(call: Node, isAwaited: boolean): readonly Type[] {
+    return this.#typesOf(call.expression).flatMap((type) => {
+      const [signature] = type.getCallSignatures();
+      if (signature === undefined) return [];
+      const returned = signature.getReturnType();
+      const result = isAwaited ? (this.#checker.getAwaitedType(returned) ?? returned) : returned;
+      const { declaration } = signature;
+      if (!this.#isAny(result) || declaration === undefined || declaration.type !== undefined) return [result];
+      if (!isAwaited && this.isAsync(declaration)) return [];
+      return this.#returnsOf(declaration).flatMap((each) => this.#typesOf(each));
+    });
+  }
+
+  isAsync({ modifiers = [] }: Node): boolean {
+    return modifiers.some((each) => this.#parser.is(each, 'AsyncKeyword'));
+  }
+
+  /** Returns the expressions whose values a function returns. */
+  #returnsOf(declaration: Node): readonly (Node | undefined)[] {
+    const { is } = this.#parser;
+    const { body } = declaration;
+    if (body === undefined) return [];
+    if (!is(body, 'Block')) return [body];
+    const isReturn = (node: Node): boolean => is(node, 'ReturnStatement') && this.functionAround(node) === declaration;
+    return this.#parser.all(body, isReturn).map(({ expression }) => expression);
+  }
+
+  /** Returns the arguments that the calls of a function pass for a parameter. */
+  #argumentsOf(parameter: Node): readonly (Node | undefined)[] {
+    if (this.#calls === undefined) {
+      const { is } = this.#parser;
+      this.#calls = new Map();
+      const isCall = (node: Node): boolean => is(node, 'CallExpression', 'NewExpression');
+      for (const call of this.#roots.flatMap((root) => this.#parser.all(root, isCall))) {
+        const declaration = this.#checker.getResolvedSignature(call)?.declaration;
+        if (declaration === undefined) continue;
+        this.#calls.set(declaration, [...(this.#calls.get(declaration) ?? []), call.arguments ?? []]);
+      }
+    }
+    const index = parameter.parent.parameters?.indexOf(parameter) ?? -1;
+    return (this.#calls.get(parameter.parent) ?? []).map((given) => given[index]);
+  }
+}
+
+function isEtcd3(specifier: Node | undefined): boolean {
+  return specifier?.text === 'etcd3' || specifier?.text?.startsWith('etcd3/') === true;
 }

@@ -1,5 +1,5 @@
 import { MAX_USUAL_TTL_S } from '../../../src/internal.js';
-import { adviceOnOption, LEASE_WITHOUT_RENEWAL, OBJECTS } from './advice.js';
+import { adviceOnOption, LEASE_WITHOUT_RENEWAL, OBJECTS, type ObjectKind } from './advice.js';
 import { isRange, only, putArguments, rangeText } from './arguments.js';
 import { type Chain, keptText, type Link, mayAwait, type Use } from './context.js';
 import type { Kind } from './names.js';
@@ -11,19 +11,29 @@ const LOCK_TTL_S = '30';
 
 /** Returns the new text of `new Etcd3(…)`. */
 export function rewriteConstruction(rewriter: Rewriter, node: Node): string | undefined {
-  const { parser, names } = rewriter;
+  const { names } = rewriter;
   if (names.exportOf(node.expression) !== 'Etcd3') return undefined;
   const client = `new ${rewriter.use('Client')}`;
   const [options, ...others] = node.arguments ?? [];
-  markExport(rewriter, node);
   if (options === undefined) return rewriter.rewrite(`${client}()`);
-  if (!parser.is(options, 'ObjectLiteralExpression') || others.length > 0) {
+  if (names.kindOf(options) !== 'options' && literalOf(rewriter, options) === undefined)
     rewriter.mark(
       node,
       'these options are made elsewhere: `hosts` is now `endpoints`, a list, and `credentials` is `tls`',
     );
-    return rewriter.rewrite(`${client}(${(node.arguments ?? []).map((each) => rewriter.emit(each)).join(', ')})`);
-  }
+  return rewriter.rewrite(`${client}(${[options, ...others].map((each) => rewriter.emit(each)).join(', ')})`);
+}
+
+/** Returns the object literal that an expression or a constant contains. */
+function literalOf({ parser, names }: Rewriter, options: Node): Node | undefined {
+  if (parser.is(options, 'ObjectLiteralExpression')) return options;
+  const value = parser.is(options, 'Identifier') ? names.declarationOf(options)?.initializer : undefined;
+  return parser.is(value, 'ObjectLiteralExpression') ? value : undefined;
+}
+
+/** Returns the new text of an object literal with options of a client. */
+export function rewriteOptions(rewriter: Rewriter, options: Node): string | undefined {
+  if (!rewriter.names.isExpected(options, 'options') && !isPassed(rewriter, options)) return undefined;
   const properties = options.properties ?? [];
   const has = (name: string): boolean => properties.some((each) => each.name?.text === name);
   const hosts = hostsOf(rewriter, properties);
@@ -33,7 +43,20 @@ export function rewriteConstruction(rewriter: Rewriter, node: Node): string | un
     text += rewriter.text.slice(at, each.getStart()) + optionText(rewriter, each, has('credentials'), hosts);
     at = each.end;
   }
-  return rewriter.rewrite(`${client}(${text}${rewriter.text.slice(at, options.end)})`);
+  return text + rewriter.text.slice(at, options.end);
+}
+
+/** Whether the object literal initializes a variable without a type that the program passes to `new Etcd3`. */
+function isPassed(rewriter: Rewriter, literal: Node): boolean {
+  const { parser, names } = rewriter;
+  const { parent: declaration } = literal;
+  if (!parser.is(declaration, 'VariableDeclaration') || declaration.type !== undefined) return false;
+  const scope = parser.above(declaration, (each) => parser.is(each, 'Block', 'SourceFile')) as Node;
+  const isUse = (node: Node): boolean =>
+    parser.is(node, 'NewExpression') &&
+    names.exportOf(node.expression) === 'Etcd3' &&
+    literalOf(rewriter, node.arguments?.[0] ?? node) === literal;
+  return parser.all(scope, isUse).length > 0;
 }
 
 /** The hosts of a client, if the options contain them as text. */
@@ -87,20 +110,6 @@ function optionText(rewriter: Rewriter, property: Node, isTls: boolean, hosts: H
 function hostUrl(host: string, isTls: boolean): string {
   const address = host.replace(/^https?:\/\//, '');
   return `${isTls || host.startsWith('https:') ? 'https' : 'http'}://${address}`;
-}
-
-/** Marks a client that other files can import. */
-function markExport(rewriter: Rewriter, node: Node): void {
-  const { parser, text } = rewriter;
-  const statement = parser.above(node, (each) =>
-    parser.is(each, 'VariableStatement', 'ExportAssignment', 'ExpressionStatement'),
-  );
-  if (statement === undefined) return;
-  const isExported =
-    parser.is(statement, 'ExportAssignment') ||
-    (statement.modifiers ?? []).some((each) => parser.is(each, 'ExportKeyword')) ||
-    /^(module\.)?exports\b/.test(text.slice(statement.getStart(), statement.end));
-  if (isExported) rewriter.mark(node, 'other files can import this client; change their calls, too');
 }
 
 /** Rewrites `client.lease(ttl)` if it initializes a constant in an async function. */
@@ -183,7 +192,6 @@ export function watchText({ rewriter, chain, client, links, isAwait }: Use): str
   return `${client}.watch(${[keys, ...(options.length > 0 ? [`{ ${options.join(', ')} }`] : [])].join(', ')})`;
 }
 
-/** Rewrites or marks a call on a lease, watcher, lock or election. */
 /** Whether a call of `lease` asks etcd3 not to renew the lease. */
 export function isWithoutRenewal({ parser }: Rewriter, call: Pick<Link, 'name' | 'args'>): boolean {
   const [, options] = call.args;
@@ -199,7 +207,8 @@ function isUnrenewed(rewriter: Rewriter, { object }: Chain, kind: Kind): boolean
   return isWithoutRenewal(rewriter, { name: call?.expression?.name?.text ?? '', args: call?.arguments ?? [] });
 }
 
-export function rewriteObjectCall(rewriter: Rewriter, chain: Chain, kind: Exclude<Kind, 'client'>): string {
+/** Rewrites or marks a call on a lease, watcher, lock or election. */
+export function rewriteObjectCall(rewriter: Rewriter, chain: Chain, kind: ObjectKind): string {
   const text = objectText(rewriter, chain, kind);
   if (text !== undefined) return rewriter.rewrite(text);
   rewriter.mark(chain.last, isUnrenewed(rewriter, chain, kind) ? LEASE_WITHOUT_RENEWAL : OBJECTS[kind]);

@@ -8,21 +8,21 @@ export interface Node {
   readonly end: number;
   readonly parent: Node;
   readonly text?: string;
-  readonly name?: Node;
+  readonly name?: Node | undefined;
   readonly propertyName?: Node;
   readonly expression?: Node;
   readonly questionDotToken?: Node;
   readonly arguments?: readonly Node[];
   readonly initializer?: Node;
-  readonly type?: Node;
+  readonly type?: Node | undefined;
   readonly types?: readonly Node[];
   readonly typeName?: Node;
   readonly left?: Node;
   readonly right?: Node;
   readonly operatorToken?: Node;
-  readonly body?: Node;
+  readonly body?: Node | undefined;
   readonly parameters?: readonly Node[];
-  readonly modifiers?: readonly Node[];
+  readonly modifiers?: readonly Node[] | undefined;
   readonly members?: readonly Node[];
   readonly elements?: readonly Node[];
   readonly properties?: readonly Node[];
@@ -43,27 +43,76 @@ interface Found extends Node {
   readonly isFound: true;
 }
 
-interface SourceFile extends Node {
+export interface SourceFile extends Node {
+  readonly text: string;
   readonly parseDiagnostics?: readonly unknown[];
 }
 
-/** The part of the package `typescript` that the parser uses. */
+/** A type of the type checker. */
+export interface Type {
+  readonly flags: number;
+  /** The value of a literal type. */
+  readonly value?: unknown;
+  /** The members of a union or an intersection. */
+  readonly types?: readonly Type[];
+  getCallSignatures(): readonly Signature[];
+}
+
+export interface Signature {
+  readonly declaration?: Node;
+  getReturnType(): Type;
+}
+
+/** A name with its declarations. */
+export interface NameSymbol {
+  readonly flags: number;
+  readonly declarations?: readonly Node[];
+}
+
+/** The part of the type checker of `typescript` that the program uses. */
+export interface Checker {
+  getTypeAtLocation(node: Node): Type;
+  getContextualType(node: Node): Type | undefined;
+  getNonNullableType(type: Type): Type;
+  getAwaitedType(type: Type): Type | undefined;
+  getPropertyOfType(type: Type, name: string): NameSymbol | undefined;
+  getTypeOfSymbol(symbol: NameSymbol): Type;
+  getSymbolAtLocation(node: Node): NameSymbol | undefined;
+  getShorthandAssignmentValueSymbol(node: Node | undefined): NameSymbol | undefined;
+  getResolvedSignature(call: Node): Signature | undefined;
+}
+
+/** The options of the compiler. */
+type Options = Readonly<Record<string, unknown>>;
+
+/** The functions with which a compiler reads files. */
+interface Host {
+  fileExists(file: string): boolean;
+  getSourceFile(file: string, target: unknown): SourceFile | undefined;
+}
+
+/** The part of the package `typescript` that the program uses. */
 export interface TypeScript {
   readonly SyntaxKind: Readonly<Record<string, number | string>>;
-  readonly ScriptTarget: { readonly Latest: number };
-  createSourceFile(file: string, text: string, target: number, setParentNodes: boolean): SourceFile;
+  readonly TypeFlags: Readonly<Record<string, number | string>>;
+  readonly ScriptTarget: { readonly Latest: number; readonly ESNext: number };
+  readonly ModuleKind: { readonly ESNext: number };
+  readonly ModuleResolutionKind: { readonly Bundler: number };
+  createSourceFile(file: string, text: string, target: unknown, setParentNodes: boolean): SourceFile;
   forEachChild(node: Node, visit: (child: Node) => void): void;
+  createCompilerHost(options: Options): Host;
+  createProgram(given: { rootNames: readonly string[]; options: Options; host?: Host }): Program;
+  findConfigFile(folder: string, exists: (file: string) => boolean): string | undefined;
+  readConfigFile(file: string, read: (file: string) => string | undefined): { readonly config?: unknown };
+  parseJsonConfigFileContent(config: unknown, host: unknown, folder: string): { readonly options: Options };
 }
 
-/** A file that has been parsed. */
-export interface Parsed {
-  readonly text: string;
-  readonly root: Node;
-  /** Whether the text is not correct JavaScript or TypeScript. */
-  readonly isWrong: boolean;
+export interface Program {
+  getSourceFile(file: string): SourceFile | undefined;
+  getTypeChecker(): Checker;
 }
 
-/** The parser of the package `typescript`. */
+/** The syntax trees of the package `typescript`. */
 export class Parser {
   readonly #typescript: TypeScript;
   /** Whether the node exists and has one of the kinds. */
@@ -74,10 +123,15 @@ export class Parser {
     this.#typescript = typescript;
   }
 
-  parse(file: string, text: string): Parsed {
+  /** Whether the text is correct JavaScript or TypeScript. */
+  isCorrect(file: string, text: string): boolean {
     const { createSourceFile, ScriptTarget } = this.#typescript;
-    const root = createSourceFile(file, text, ScriptTarget.Latest, true);
-    return { text, root, isWrong: (root.parseDiagnostics ?? []).length > 0 };
+    return (createSourceFile(file, text, ScriptTarget.Latest, false).parseDiagnostics ?? []).length === 0;
+  }
+
+  /** Whether the type has one of the flags. */
+  hasFlag({ flags }: Type, ...names: readonly string[]): boolean {
+    return names.some((name) => (flags & (this.#typescript.TypeFlags[name] as number)) !== 0);
   }
 
   /** Returns the children of a node in the order of the text. */

@@ -1,12 +1,14 @@
-import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { closeSync, openSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
 import * as ts from 'typescript';
 import { escapeControls } from '../../../src/internal.js';
 import { rewriteCall } from './calls.js';
-import { rewriteConstruction } from './objects.js';
-import { Parser, type TypeScript } from './parser.js';
+import { Names } from './names.js';
+import { rewriteConstruction, rewriteOptions } from './objects.js';
+import { Parser, type SourceFile, type TypeScript } from './parser.js';
+import { createProgram } from './project.js';
 import { Rewriter, type Rewritten } from './rewriter.js';
 
 /** The version in package.json. The program cannot read that file, because the bundle does not contain it. */
@@ -68,7 +70,7 @@ export function run(args: readonly string[], stdout: Sink, stderr: Sink, typescr
       if (path === undefined || positionals.length > 1)
         throw new UsageError(`got ${positionals.length} paths; allowed: one file or folder`);
       const flags = { dryRun: values['dry-run'] === true, json: values.json === true };
-      const { output, notes } = migrate(new Parser(typescript), path, flags);
+      const { output, notes } = migrate(typescript, path, flags);
       for (const line of output) stdout.write(`${line}\n`);
       for (const line of notes) stderr.write(`${line}\n`);
     }
@@ -99,17 +101,9 @@ function diffOf({ file, before, text }: Change): string {
  * Rewrites the files and returns what to print. Computes the new texts of all files before it writes a file, so
  * that an error leaves every file unchanged.
  */
-function migrate(parser: Parser, path: string, { dryRun, json }: Flags): Printed {
+function migrate(typescript: TypeScript, path: string, { dryRun, json }: Flags): Printed {
   const files = filesIn(path);
-  const changes: Change[] = [];
-  const problems: Problem[] = [];
-  for (const file of files) {
-    const before = readFileSync(file, 'utf8');
-    if (!before.includes('etcd3')) continue;
-    const result = rewritten(parser, file, before);
-    if (result !== undefined && 'problem' in result) problems.push({ file, problem: result.problem });
-    else if (result !== undefined && result.text !== before) changes.push({ ...result, file, before });
-  }
+  const { changes, problems } = changesOf(typescript, path, files);
   if (!dryRun) writeAll(changes);
   if (json) {
     const described = changes.map((change) => ({
@@ -154,13 +148,35 @@ function writeAll(changes: readonly Change[]): void {
   }
 }
 
-/** Returns the new text, or undefined if the file does not load etcd3. */
-function rewritten(parser: Parser, file: string, before: string): Rewritten | { readonly problem: string } | undefined {
-  const parsed = parser.parse(file, before);
-  if (parsed.isWrong) return { problem: 'the parser finds errors in it' };
-  const result = new Rewriter(parser, parsed, { call: rewriteCall, construction: rewriteConstruction }).run();
-  if (result === undefined || !parser.parse(file, result.text).isWrong) return result;
-  return { problem: 'the parser would find errors in its new text; please report the file' };
+/** Computes the new texts of the files, if one of them loads etcd3. */
+function changesOf(
+  typescript: TypeScript,
+  path: string,
+  files: readonly string[],
+): { readonly changes: readonly Change[]; readonly problems: readonly Problem[] } {
+  const [changes, problems]: [Change[], Problem[]] = [[], []];
+  const parser = new Parser(typescript);
+  const program = createProgram(
+    typescript,
+    path,
+    files.map((file) => resolve(file)),
+  );
+  const roots = files.map((file) => program.getSourceFile(resolve(file)) as SourceFile);
+  const names = new Names(parser, program.getTypeChecker(), roots);
+  if (!roots.some((root) => names.loads(root).length > 0)) return { changes, problems };
+  for (const [index, root] of roots.entries()) {
+    const [file, before] = [files[index] as string, root.text];
+    if ((root.parseDiagnostics ?? []).length > 0) {
+      if (before.includes('etcd3')) problems.push({ file, problem: 'the parser finds errors in it' });
+      continue;
+    }
+    const rewrites = { call: rewriteCall, construction: rewriteConstruction, options: rewriteOptions };
+    const result = new Rewriter(parser, names, root, rewrites).run();
+    if (result.text === before) continue;
+    if (parser.isCorrect(file, result.text)) changes.push({ ...result, file, before });
+    else problems.push({ file, problem: 'the parser would find errors in its new text; please report the file' });
+  }
+  return { changes, problems };
 }
 
 function filesIn(path: string): readonly string[] {

@@ -1,6 +1,6 @@
-import { adviceOnExport, adviceOnProperty } from './advice.js';
-import { Names } from './names.js';
-import type { Node, Parsed, Parser } from './parser.js';
+import { adviceOnExport, adviceOnOption, adviceOnProperty } from './advice.js';
+import type { Names } from './names.js';
+import type { Node, Parser, SourceFile } from './parser.js';
 
 /** A place that the user has to change. */
 interface Mark {
@@ -23,6 +23,7 @@ type Rewrite = (rewriter: Rewriter, node: Node) => string | undefined;
 interface Rewrites {
   readonly call: Rewrite;
   readonly construction: Rewrite;
+  readonly options: Rewrite;
 }
 
 /** The comments that mark places for the user begin with this text. */
@@ -33,6 +34,9 @@ const IMPORTS = '\u0000imports\u0000';
  * The entry points of this package other than `etcdwire`, by the names that the rewritten programs import from them.
  */
 const ENTRIES: Readonly<Record<string, string>> = { withLock: 'etcdwire/locks', Session: 'etcdwire/locks' };
+
+/** The types of this package that replace types of etcd3. */
+const TYPES: Readonly<Record<string, string>> = { Etcd3: 'Client', Namespace: 'Keyspace', IOptions: 'ClientOptions' };
 
 const STATEMENT_LISTS = ['Block', 'SourceFile', 'ModuleBlock', 'CaseClause', 'DefaultClause'];
 const MEMBERS = ['PropertyDeclaration', 'MethodDeclaration', 'Constructor', 'GetAccessor', 'SetAccessor'];
@@ -66,22 +70,24 @@ export class Rewriter {
   #importsBefore: Node | undefined;
   #rewritten = 0;
 
-  constructor(parser: Parser, parsed: Parsed, rewrites: Rewrites) {
+  constructor(parser: Parser, names: Names, root: SourceFile, rewrites: Rewrites) {
     this.parser = parser;
+    this.names = names;
     this.#rewrites = rewrites;
-    this.text = parsed.text;
-    this.#root = parsed.root;
-    this.names = new Names(parser, parsed);
-    this.#loads = this.names.loads();
-    const identifiers = parser.all(parsed.root, (node) => parser.is(node, 'Identifier') && !this.#isPropertyName(node));
+    this.text = root.text;
+    this.#root = root;
+    this.#loads = names.loads(root);
+    const identifiers = parser.all(root, (node) => parser.is(node, 'Identifier') && !this.#isPropertyName(node));
     this.#taken = new Set(identifiers.map(({ text }) => text as string));
   }
 
-  /** Returns the new text of the file, or undefined if the file does not load etcd3. */
-  run(): Rewritten | undefined {
-    if (this.#loads.length === 0) return undefined;
+  /** Returns the new text of the file. */
+  run(): Rewritten {
+    if (this.#loads.length === 0) this.#importsBefore = this.#firstStatement();
     const body = this.emit(this.#root);
-    const text = body.replace(IMPORTS, () => this.#imports(body)).replaceAll(IMPORTS, '');
+    const imports = this.#imports(body);
+    const place = imports === '' && this.#loads.length === 0 ? `${IMPORTS}\n` : IMPORTS;
+    const text = body.replace(place, () => imports).replaceAll(IMPORTS, '');
     const marks = text.split('\n').flatMap((line, index) => {
       const at = line.indexOf(MARKER);
       return at < 0 ? [] : [{ line: index + 1, message: line.slice(at + MARKER.length) }];
@@ -148,6 +154,7 @@ export class Rewriter {
     if (parser.is(node, 'ImportEqualsDeclaration') && this.#loads.includes(node.moduleReference as Node))
       return this.#load(node);
     if (parser.is(node, 'NewExpression')) return this.#rewrites.construction(this, node);
+    if (parser.is(node, 'ObjectLiteralExpression')) return this.#rewrites.options(this, node);
     if (parser.is(node, 'CallExpression', 'AwaitExpression')) {
       const text = this.#rewrites.call(this, node);
       if (text !== undefined) return text;
@@ -161,17 +168,19 @@ export class Rewriter {
   #markUse(node: Node): void {
     const { parser, names } = this;
     const { parent } = node;
-    if (parser.is(node, 'PropertyAccessExpression') && names.kindOf(node.expression) === 'client') {
-      const isCalled = parser.is(parent, 'CallExpression') && parent.expression === node;
-      if (!isCalled) this.mark(node, adviceOnProperty(node.name?.text ?? ''));
-    }
+    const property = node.name?.text ?? '';
+    const owner = parser.is(node, 'PropertyAccessExpression') ? names.kindOf(node.expression) : undefined;
+    const isCalled = parser.is(parent, 'CallExpression') && parent.expression === node;
+    if (owner === 'client' && !isCalled) this.mark(node, adviceOnProperty(property));
+    if (owner === 'options') this.mark(node, adviceOnOption(property));
     const isPassed =
       (parser.is(parent, 'CallExpression', 'NewExpression') && parent.expression !== node) ||
       (parser.is(parent, 'PropertyAssignment') && parent.initializer === node) ||
       parser.is(parent, 'ShorthandPropertyAssignment', 'ReturnStatement', 'ArrayLiteralExpression', 'ExportAssignment');
     if (!isPassed || this.#isPropertyName(node)) return;
     const kind = names.kindOf(node);
-    if (kind !== undefined) this.mark(node, `other code gets this ${kind}; change its calls, too`);
+    if (kind !== undefined && kind !== 'options' && names.isLost(node, kind))
+      this.mark(node, `other code gets this ${kind}; change its calls, too`);
   }
 
   /** Rewrites a use of an export of etcd3, such as a type. */
@@ -180,11 +189,11 @@ export class Rewriter {
     if (parser.is(node, 'Identifier') && (this.#isPropertyName(node) || this.#isDeclared(node))) return undefined;
     const name = this.names.exportOf(node);
     if (name === undefined) return undefined;
-    const inType = parser.above(node, (each) => parser.is(each, 'HeritageClause')) !== undefined;
-    if (name === 'Etcd3') {
-      if (inType)
-        this.mark(node, 'this class now has the methods of Client; change the callers that use those of Etcd3');
-      return this.rewrite(this.use('Client'));
+    const type = TYPES[name];
+    if (type !== undefined) {
+      if (parser.above(node, (each) => parser.is(each, 'HeritageClause')) !== undefined)
+        this.mark(node, `this class now has the methods of ${type}; change the code that it overrides or implements`);
+      return this.rewrite(this.use(type));
     }
     this.#kept.add(parser.is(node, 'Identifier') ? (node.text as string) : '*');
     this.mark(node, adviceOnExport(name));
@@ -221,13 +230,15 @@ export class Rewriter {
       .join('\n');
     const kept = this.#replaced.flatMap((node) => this.#keptPart(node));
     const entries = new Map<string, string[]>();
-    const isModule = this.#loads.some((node) => !this.names.isRequire(node));
+    const isModule = this.#isModule();
     for (const [name, local] of [...this.#uses].sort()) {
       if (!new RegExp(`(?<![.\\w])${local}\\b`).test(code)) continue;
       const entry = ENTRIES[name] ?? 'etcdwire';
       const renamed = isModule ? `${name} as ${local}` : `${name}: ${local}`;
-      // Only `Client` can be a type here. The other names are values.
-      const isType = name === 'Client' && this.#replaced.every(({ importClause }) => importClause?.isTypeOnly === true);
+      const isType =
+        name === 'Client'
+          ? this.#replaced.every(({ importClause }) => importClause?.isTypeOnly === true)
+          : Object.values(TYPES).includes(name);
       const imported = name === local ? name : renamed;
       entries.set(entry, [...(entries.get(entry) ?? []), isType ? `type ${imported}` : imported]);
     }
@@ -237,6 +248,25 @@ export class Rewriter {
         : `const { ${names.join(', ')} } = require('${entry}');`,
     );
     return [...kept, ...added].join('\n');
+  }
+
+  /** Whether the file imports modules with `import`. */
+  #isModule(): boolean {
+    if (this.#loads.length > 0) return this.#loads.some((node) => !this.names.isRequire(node));
+    const { is } = this.parser;
+    return (this.#root.statements ?? []).some(
+      (each) =>
+        is(each, 'ImportDeclaration', 'ExportDeclaration', 'ExportAssignment') ||
+        (each.modifiers ?? []).some((modifier) => is(modifier, 'ExportKeyword')),
+    );
+  }
+
+  /** Returns the first statement of the file that is not a directive such as 'use strict'. */
+  #firstStatement(): Node | undefined {
+    const { is } = this.parser;
+    return this.#root.statements?.find(
+      (each) => !is(each, 'ExpressionStatement') || !is(each.expression, 'StringLiteral'),
+    );
   }
 
   /** Returns the statement that loads etcd3 without the names that the file no longer uses. */
@@ -289,7 +319,8 @@ export class Rewriter {
     const lineStart = this.text.lastIndexOf('\n', start - 1) + 1;
     const indent = /^[ \t]*/.exec(this.text.slice(lineStart, start))?.[0] ?? '';
     const before = this.text.slice(node.pos, start);
-    const comments = [...(this.#marks.get(node) ?? [])].filter((message) => !before.includes(`${MARKER}${message}`));
+    // A former run of the program has marked the statement.
+    const comments = before.includes(MARKER) ? [] : [...(this.#marks.get(node) ?? [])];
     const following = this.#following.get(node);
     const imports = this.#importsBefore === node ? `${IMPORTS}\n${indent}` : '';
     const marked = comments.map((message) => `${MARKER}${message}\n${indent}`).join('');
