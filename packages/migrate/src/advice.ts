@@ -1,4 +1,4 @@
-import type { Kind } from './names.js';
+import type { ObjectKind } from './names.js';
 
 // What the marks advise: what to write in place of a part of etcd3 that this program does not rewrite. The advice stands
 // in the rewritten program, whose reader need not have the documents of etcdwire.
@@ -26,6 +26,12 @@ const METHODS: Readonly<Record<string, string>> = {
   namespace: 'Client of etcdwire has `namespace`, too; the keys of its results lack the prefix, as in etcd3',
 };
 
+export function adviceOnTransaction(method: string): string {
+  return method === 'getAll'
+    ? 'use `await tx.range(prefix(…))` of the transaction of stm of etcdwire/recipes'
+    : 'in stm of etcdwire/recipes, `await tx.text(key)` reads, and tx.put(key, value) and tx.delete(key) return nothing';
+}
+
 /** The advice for a lease that etcd3 does not renew. A session would renew it, so its keys would never expire. */
 export const LEASE_WITHOUT_RENEWAL =
   'use `await client.lease.grant({ ttl })`, which nothing renews, and put with { lease }; ExpiringKeys of etcdwire/recipes shares leases between the entries of a cache';
@@ -37,15 +43,12 @@ export function adviceOnMethod(method: string): string {
   );
 }
 
-/** The kinds of objects that a client returns. */
-export type ObjectKind = Exclude<Kind, 'client' | 'options'>;
-
 /** What to do about calls on objects that this program does not rewrite. */
 export const OBJECTS: Readonly<Record<ObjectKind, string>> = {
   lease:
     'a Session of etcdwire/locks replaces the lease: `signal` aborts when it is lost, close() revokes it, orphan() lets it expire',
   watcher:
-    'use `for await (const event of watch)`: event.type is put or delete, event.kv has key and text(); the loop throws the errors',
+    'use `for await (const event of watch)`: event.type is put or delete, event.kv has key and text(); the loop throws the errors, and continues after an outage',
   lock: 'a Mutex of etcdwire/locks replaces the lock: tryLock() returns undefined if it is taken, and held.release() frees it',
   election: "use new Election(session, 'election/NAME') of etcdwire/locks: campaign, observe, leader",
   campaign:
@@ -86,6 +89,13 @@ const EXPORTS: Readonly<Record<string, string>> = {
   Watcher: 'use the type of client.watch(…), which a program reads with `for await`',
   Lock: 'use Mutex and Held of etcdwire/locks',
   Election: 'use Election of etcdwire/locks',
+  Campaign: 'use Leadership of etcdwire/locks, with which `campaign` resolves',
+  ElectionObserver: 'use the result of `observe`, which a program reads with `for await`',
+  IKeyValue: 'use KeyValue of etcdwire: `key` is a string, text() and json() decode the value',
+  IWatchResponse: 'use WatchBatch of etcdwire, which `watch.batches()` yields',
+  SoftwareTransaction: 'use StmTransaction of etcdwire/recipes',
+  GRPCGenericError: 'use error.code of EtcdError of etcdwire, which every error has',
+  EtcdError: 'EtcdError of etcdwire is the class of all errors; `reason` and `code` tell them apart',
   isRecoverableError: "use error.code === 'Unavailable' or error.outcome of EtcdError",
   EtcdLockFailedError: 'there is no error for a taken lock: tryLock() of Mutex resolves with undefined',
 };
@@ -112,13 +122,13 @@ const CODES: Readonly<Record<string, string>> = {
 };
 
 export function adviceOnExport(name: string): string {
+  if (EXPORTS[name] !== undefined) return EXPORTS[name];
   const reason = REASONS[name];
   const code = /^GRPC(\w+)Error$/.exec(name)?.[1];
   if (reason !== undefined) return `use error.reason === '${reason}' of EtcdError of etcdwire`;
   if (code !== undefined) return `use error.code === '${CODES[code] ?? code}' of EtcdError of etcdwire`;
-  if (name.endsWith('Error') && EXPORTS[name] === undefined)
-    return `use the \`reason\` of EtcdError of etcdwire instead of the class ${name}`;
-  return EXPORTS[name] ?? `etcdwire has no ${name}; its types have other names, such as KeyValue, WatchEvent and Txn`;
+  if (name.endsWith('Error')) return `use the \`reason\` of EtcdError of etcdwire instead of the class ${name}`;
+  return `etcdwire has no ${name}; its types have other names, such as KeyValue, WatchEvent and Txn`;
 }
 
 /** What to use instead of the properties of a client. */

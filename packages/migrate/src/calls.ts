@@ -1,7 +1,7 @@
-import { adviceOnMethod, LEASE_WITHOUT_RENEWAL } from './advice.js';
+import { adviceOnMethod, adviceOnTransaction, LEASE_WITHOUT_RENEWAL } from './advice.js';
 import { isRange, only, putArguments, rangeText, valueText } from './arguments.js';
 import { type Chain, type Consumer, chainOf, consumerOf, keptText, type Link, type Use } from './context.js';
-import { isWithoutRenewal, leaseText, lockText, rewriteObjectCall, watchText } from './objects.js';
+import { isWithoutRenewal, leaseText, lockText, rewriteObjectCall, stmText, watchText } from './objects.js';
 import type { Node } from './parser.js';
 import type { Rewriter } from './rewriter.js';
 
@@ -55,22 +55,23 @@ export function rewriteCall(rewriter: Rewriter, node: Node): string | undefined 
   const isThen = ['then', 'catch', 'finally'].includes(chain.links.at(-1)?.name ?? '');
   if (isThen) return undefined;
   const kind = names.kindOf(chain.object);
-  if (kind === 'options') return undefined;
-  if (kind !== undefined && kind !== 'client') return isAwait ? undefined : rewriteObjectCall(rewriter, chain, kind);
-  if (kind === undefined) {
+  if (kind === undefined || kind === 'options') {
     if (!isAwait && looksLikeEtcd3(chain) && names.hasType(chain.object, 'Any', 'Unknown'))
       rewriter.mark(call, `if this object is of etcd3, ${adviceOnMethod(first.name)}`);
     return undefined;
   }
-  const { client, links } = withoutNamespaces(rewriter, chain);
+  if (kind !== 'client' && kind !== 'transaction')
+    return isAwait ? undefined : rewriteObjectCall(rewriter, chain, kind);
+  const { client, dot, links } = withoutNamespaces(rewriter, chain);
   const [method] = links;
   if (method === undefined || (SAME.includes(method.name) && links.length === 1)) return undefined;
-  const use: Use = { rewriter, chain, client, links, isAwait, consumer: consumerOf(rewriter, call) };
-  const text = HANDLERS[method.name]?.(use);
+  const use: Use = { rewriter, chain, client, dot, links, isAwait, consumer: consumerOf(rewriter, call) };
+  const text = kind === 'client' ? HANDLERS[method.name]?.(use) : transactionText(use, method.name);
   if (text !== undefined) return rewriter.rewrite(text);
   // The await expression stays, and the visit of its operand marks the call.
   if (isAwait) return undefined;
-  rewriter.mark(call, isWithoutRenewal(rewriter, method) ? LEASE_WITHOUT_RENEWAL : adviceOnMethod(method.name));
+  const advice = kind === 'client' ? adviceOnMethod(method.name) : adviceOnTransaction(method.name);
+  rewriter.mark(call, isWithoutRenewal(rewriter, method) ? LEASE_WITHOUT_RENEWAL : advice);
   return keptText(rewriter, chain);
 }
 
@@ -84,25 +85,36 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   if: txnText,
   lease: leaseText,
   lock: lockText,
+  stm: stmText,
   watch: watchText,
 };
 
-function getText({ rewriter, chain, client, links, isAwait, consumer }: Use): string | undefined {
+/** Rewrites a call in a transaction of `stm`, whose `put` and `delete` return nothing in etcdwire. */
+function transactionText(use: Use, method: string): string | undefined {
+  const { rewriter, links, consumer } = use;
+  if (method === 'get') return getText(use);
+  if (use.isAwait || consumer.how !== 'await' || consumer.reads?.length !== 0) return undefined;
+  const isOfKey = method === 'delete' && links[1]?.name === 'key';
+  const given = method === 'put' ? putArguments(rewriter, links) : isOfKey ? deletedKeys(rewriter, links) : undefined;
+  return given === undefined ? undefined : `${use.client}.${method}(${given})`;
+}
+
+function getText({ rewriter, chain, client, dot, links, isAwait, consumer }: Use): string | undefined {
   const [get, ...others] = links as [Link, ...Link[]];
   const key = only(rewriter, get);
   const terminal =
     others.length === 0 ? builderTerminal(consumer, 'string') : others.length === 1 ? bare(others[0]) : undefined;
   const read = READS[terminal ?? ''];
   if (key === undefined || read === undefined) return undefined;
-  const call = `${client}.get(${key})`;
-  // Without await, and for results that use the value twice, a callback converts the value.
-  if (isAwait && !read.startsWith('('))
+  const call = `${client}${dot}get(${key})`;
+  // Without await, with `?.`, and for results that use the value twice, a callback converts the value.
+  if (isAwait && !chain.isOptional && !read.startsWith('('))
     return inParentheses(rewriter, chain.last.parent, `(await ${call})${read.slice('kv'.length)}`);
   if (isAwait) return undefined;
   return `${call}.then((kv) => ${read})`;
 }
 
-function getAllText({ rewriter, client, links, isAwait, consumer }: Use): string | undefined {
+function getAllText({ rewriter, client, dot, links, isAwait, consumer }: Use): string | undefined {
   if (isAwait) return undefined;
   const [, ...others] = links as [Link, ...Link[]];
   let range = `${rewriter.use('prefix')}('')`;
@@ -114,7 +126,7 @@ function getAllText({ rewriter, client, links, isAwait, consumer }: Use): string
       const text = rangeText(rewriter, link);
       if (text === undefined) return undefined;
       range = text;
-    } else if (link.name === 'limit' && isNumber(rewriter, link.args[0])) {
+    } else if (link.name === 'limit' && isLimit(rewriter, link.args[0])) {
       options.push(`limit: ${rewriter.emit(link.args[0] as Node)}`);
     } else if (link.name === 'sort') {
       const [target = '', order = ''] = link.args.map((each) => each.text ?? '');
@@ -132,26 +144,28 @@ function getAllText({ rewriter, client, links, isAwait, consumer }: Use): string
   if (terminal === 'keys') options.push('keysOnly: true');
   if (terminal === 'count') options.push('countOnly: true');
   const given = options.length === 0 ? range : `${range}, { ${options.join(', ')} }`;
-  return `${client}.range(${given}).then(${read})`;
+  return `${client}${dot}range(${given}).then(${read})`;
 }
 
-function putText({ rewriter, chain, client, links, isAwait, consumer }: Use): string | undefined {
+function putText({ rewriter, chain, client, dot, links, isAwait, consumer }: Use): string | undefined {
   if (isAwait) return undefined;
-  const put = putArguments(rewriter, links);
-  if (put === undefined || consumer.how === 'nothing') return undefined;
-  checkSent(rewriter, chain, consumer);
+  const [steps, isSent] = withoutExec(links);
+  const put = putArguments(rewriter, steps);
+  if (put === undefined || (consumer.how === 'nothing' && !isSent)) return undefined;
+  if (!isSent) checkSent(rewriter, chain, consumer);
   if (consumer.reads?.length !== 0)
     rewriter.mark(chain.last, 'the result of put now has `prevKv` and `header.revision`; check who reads it');
-  return `${client}.put(${put})`;
+  return `${client}${dot}put(${put})`;
 }
 
-function deleteText({ rewriter, chain, client, links, isAwait, consumer }: Use): string | undefined {
+function deleteText({ rewriter, chain, client, dot, links, isAwait, consumer }: Use): string | undefined {
   if (isAwait) return undefined;
-  const keys = deletedKeys(rewriter, links);
-  if (keys === undefined || consumer.how === 'nothing') return undefined;
-  checkSent(rewriter, chain, consumer);
+  const [steps, isSent] = withoutExec(links);
+  const keys = deletedKeys(rewriter, steps);
+  if (keys === undefined || (consumer.how === 'nothing' && !isSent)) return undefined;
+  if (!isSent) checkSent(rewriter, chain, consumer);
   const { reads } = consumer;
-  const call = `${client}.delete(${keys})`;
+  const call = `${client}${dot}delete(${keys})`;
   if (reads?.length === 0) return call;
   if (!reads?.every((each) => each === 'deleted'))
     rewriter.mark(chain.last, 'the result of delete has only `deleted` here; check who reads it');
@@ -165,7 +179,7 @@ function deletedKeys(rewriter: Rewriter, [, ...others]: readonly Link[]): string
   return link.name === 'key' ? only(rewriter, link) : isRange(link) ? rangeText(rewriter, link) : undefined;
 }
 
-function txnText({ rewriter, chain, client, links, isAwait, consumer }: Use): string | undefined {
+function txnText({ rewriter, chain, client, dot, links, isAwait, consumer }: Use): string | undefined {
   if (isAwait) return undefined;
   const conditions: string[] = [];
   const branches: string[] = [];
@@ -186,7 +200,7 @@ function txnText({ rewriter, chain, client, links, isAwait, consumer }: Use): st
       chain.last,
       'the result of txn has `succeeded`, and in `responses` one result for each operation; check who reads it',
     );
-  return `${client}.txn({ if: [${conditions.join(', ')}], ${branches.join(', ')} })`;
+  return `${client}${dot}txn({ if: [${conditions.join(', ')}], ${branches.join(', ')} })`;
 }
 
 function conditionText(rewriter: Rewriter, { args }: Link): string | undefined {
@@ -221,6 +235,11 @@ function operationText(rewriter: Rewriter, client: string, node: Node): string |
   return args === undefined ? undefined : `${op}.${first.name}(${args})`;
 }
 
+/** Separates `exec()` at the end of a chain, with which etcd3 sends the call at once, from the rest. */
+function withoutExec(links: readonly Link[]): readonly [readonly Link[], boolean] {
+  return bare(links.at(-1)) === 'exec' ? [links.slice(0, -1), true] : [links, false];
+}
+
 /** Marks a call that etcd3 sends only if the caller awaits its result. */
 function checkSent(rewriter: Rewriter, { last }: Chain, { how }: Consumer): void {
   if (how === 'unknown') rewriter.mark(last, 'etcd3 sends this call when something awaits it, and etcdwire at once');
@@ -238,8 +257,8 @@ function builderTerminal({ how }: Consumer, name: string): string | undefined {
   return how === 'await' || how === 'promise' ? name : undefined;
 }
 
-function isNumber({ parser }: Rewriter, node: Node | undefined): boolean {
-  return parser.is(node, 'NumericLiteral') && Number(node.text) > 0;
+function isLimit({ names }: Rewriter, node: Node | undefined): boolean {
+  return node !== undefined && names.hasType(node, 'NumberLike');
 }
 
 /** Returns the new text of an await expression, in parentheses unless the code around the expression needs none. */
@@ -269,10 +288,16 @@ function looksLikeEtcd3({ links }: Chain): boolean {
 /**
  * Separates the calls of `namespace` at the beginning of a chain, which mean the same in both packages, from the rest.
  */
-function withoutNamespaces(rewriter: Rewriter, { object, links }: Chain): { client: string; links: readonly Link[] } {
+function withoutNamespaces(
+  rewriter: Rewriter,
+  { object, links, isOptional }: Chain,
+): Pick<Use, 'client' | 'dot' | 'links'> {
   let client = rewriter.emit(object);
+  let dot = isOptional ? '?.' : '.';
   let at = 0;
-  for (; links[at]?.name === 'namespace' && at < links.length - 1; at += 1)
-    client += `.namespace(${(links[at] as Link).args.map((each) => rewriter.emit(each)).join(', ')})`;
-  return { client, links: links.slice(at) };
+  for (; links[at]?.name === 'namespace' && at < links.length - 1; at += 1) {
+    client += `${dot}namespace(${(links[at] as Link).args.map((each) => rewriter.emit(each)).join(', ')})`;
+    dot = '.';
+  }
+  return { client, dot, links: links.slice(at) };
 }

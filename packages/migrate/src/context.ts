@@ -12,6 +12,8 @@ export interface Chain {
   /** The object on which the first method is called. */
   readonly object: Node;
   readonly links: readonly Link[];
+  /** Whether the first method is called with `?.`. */
+  readonly isOptional: boolean;
   /** The last call of the chain. */
   readonly last: Node;
 }
@@ -20,15 +22,17 @@ const PROMISE_METHODS = ['then', 'catch', 'finally'];
 
 /**
  * Returns the chain of method calls that ends with this call, without `then`, `catch` and `finally` of a promise.
- * Returns undefined if the calls have another form, such as `?.`, or comments between them.
+ * Returns undefined if the calls have another form, such as a second `?.`, or comments between them.
  */
 export function chainOf(rewriter: Rewriter, call: Node): Chain | undefined {
   const { parser, text } = rewriter;
   const links: Link[] = [];
   let node = call;
+  let isOptional = false;
   while (parser.is(node, 'CallExpression') && parser.is(node.expression, 'PropertyAccessExpression')) {
     const access = node.expression;
-    if (access.questionDotToken !== undefined || node.questionDotToken !== undefined) return undefined;
+    if (isOptional || node.questionDotToken !== undefined) return undefined;
+    isOptional = access.questionDotToken !== undefined;
     links.unshift({ name: access.name?.text ?? '', args: node.arguments ?? [] });
     node = access.expression as Node;
   }
@@ -40,7 +44,9 @@ export function chainOf(rewriter: Rewriter, call: Node): Chain | undefined {
     at = argument.end;
   }
   // The new text would lose a comment.
-  return /\/[/*]/.test(between + text.slice(at, call.end)) ? undefined : { object: node, links, last: call };
+  return /\/[/*]/.test(between + text.slice(at, call.end))
+    ? undefined
+    : { object: node, links, isOptional, last: call };
 }
 
 /** What a program does with the value of a builder or a promise. */
@@ -66,7 +72,8 @@ export function consumerOf(rewriter: Rewriter, node: Node): Consumer {
     return { how: 'promise', reads };
   }
   // Another method of a builder may follow, such as `exec`.
-  if (parser.is(parent, 'ExpressionStatement', 'PropertyAccessExpression')) return { how: 'nothing', reads: [] };
+  if (parser.is(parent, 'ExpressionStatement', 'VoidExpression', 'PropertyAccessExpression'))
+    return { how: 'nothing', reads: [] };
   if (parser.is(parent, 'ArrayLiteralExpression') && isPromiseAll(rewriter, parent.parent)) {
     const all = consumerOf(rewriter, parent.parent);
     return { how: 'promise', reads: all.reads?.length === 0 ? [] : undefined };
@@ -99,7 +106,7 @@ function isPromiseAll({ parser }: Rewriter, call: Node): boolean {
 function readsOf(rewriter: Rewriter, expression: Node): readonly string[] | undefined {
   const { parser, names } = rewriter;
   const { parent } = expression;
-  if (parser.is(parent, 'ExpressionStatement')) return [];
+  if (parser.is(parent, 'ExpressionStatement', 'VoidExpression')) return [];
   if (parser.is(parent, 'ParenthesizedExpression')) return readsOf(rewriter, parent);
   if (parser.is(parent, 'PropertyAccessExpression')) return [parent.name?.text ?? ''];
   if (!parser.is(parent, 'VariableDeclaration')) return undefined;
@@ -165,6 +172,8 @@ export interface Use {
   readonly chain: Chain;
   /** The text of the client or namespace. */
   readonly client: string;
+  /** The text between the client and the name of a method: `.` or `?.`. */
+  readonly dot: string;
   readonly links: readonly Link[];
   /** Whether the text to return stands for the await expression around the call. */
   readonly isAwait: boolean;

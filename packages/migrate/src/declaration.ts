@@ -87,8 +87,12 @@ export interface WatchBuilder
     Results<{ create: Watcher }> {
   watcher(): Watcher;
 }
-export interface SoftwareTransaction {
-  transact<T>(action: (tx: any) => T | Promise<T>): Promise<T>;
+export interface SoftwareTransaction extends Kind<'transaction'> {
+  get(key: any): SingleRangeBuilder;
+  getAll(): MultiRangeBuilder;
+  put(key: any): PutBuilder;
+  delete(): DeleteBuilder;
+  transact<T>(action: (tx: SoftwareTransaction) => T | Promise<T>): Promise<T>;
 }
 
 export interface Watcher extends Kind<'watcher'>, Emitter, Results<{ cancel: void }> {}

@@ -1,7 +1,9 @@
-import type { Checker, NameSymbol, Node, Parser, Type } from './parser.js';
+import type { Checker, NameSymbol, Node, Parser, SourceFile, Type } from './parser.js';
 
 /** What an expression is. The property `' kind'` in the declaration of etcd3 contains this name. */
-export type Kind = 'client' | 'options' | 'lease' | 'watcher' | 'lock' | 'election' | 'campaign' | 'observer';
+export type Kind = 'client' | 'options' | 'transaction' | ObjectKind;
+/** The objects that a client returns, and whose methods have no namesakes in etcdwire. */
+export type ObjectKind = 'lease' | 'watcher' | 'lock' | 'election' | 'campaign' | 'observer';
 
 const FUNCTIONS = [
   'FunctionDeclaration',
@@ -15,18 +17,27 @@ const FUNCTIONS = [
 /** Expressions with the value of another expression. */
 const WRAPPERS = ['ParenthesizedExpression', 'NonNullExpression', 'AsExpression', 'SatisfiesExpression'];
 
+/** Nodes of the program, by the declaration of the function or the variable. */
+interface Index {
+  /** The calls of a function. */
+  readonly called: ReadonlyMap<Node, readonly Node[]>;
+  /** The values that the program assigns to a variable after its declaration. */
+  readonly assigned: ReadonlyMap<Node, readonly Node[]>;
+}
+
 /** Finds out which names and expressions of a program refer to something from etcd3. */
 export class Names {
   readonly #parser: Parser;
   readonly #checker: Checker;
-  readonly #roots: readonly Node[];
+  readonly #roots: readonly SourceFile[];
   /** The types of the expressions whose declared type is `any`. */
   readonly #followed = new Map<Node, readonly Type[]>();
-  /** The arguments of all calls of a function, by its declaration. */
-  #calls: Map<Node, (readonly Node[])[]> | undefined;
+  #indexed: Index | undefined;
+
+  #isRenewing: boolean | undefined;
 
   /** `roots` are the files of the program. */
-  constructor(parser: Parser, checker: Checker, roots: readonly Node[]) {
+  constructor(parser: Parser, checker: Checker, roots: readonly SourceFile[]) {
     this.#parser = parser;
     this.#checker = checker;
     this.#roots = roots;
@@ -74,7 +85,9 @@ export class Names {
   /** Returns the kind of an expression. Undefined if its possible values have several kinds, or none. */
   kindOf(node: Node | undefined): Kind | undefined {
     if (node === undefined) return undefined;
-    const kinds = new Set(this.#typesOf(node).map((type) => this.#kindOfType(type)));
+    const types = this.#typesOf(node).map((type) => this.#checker.getNonNullableType(type));
+    const given = types.filter((type) => !this.#parser.hasFlag(type, 'Never'));
+    const kinds = new Set(given.map((type) => this.#kindOfType(type)));
     return kinds.size === 1 ? [...kinds][0] : undefined;
   }
 
@@ -93,9 +106,8 @@ export class Names {
     if (type === undefined || this.isExpected(node, kind)) return false;
     const call = this.#parser.above(node, (each) => this.#parser.is(each, 'CallExpression', 'NewExpression'));
     const called = call === undefined ? undefined : this.#checker.getResolvedSignature(call)?.declaration;
-    const file = called === undefined ? undefined : this.#parser.above(called, (each) => this.#roots.includes(each));
     const isTyped = called?.parameters?.some((each) => each.type !== undefined);
-    return !this.#isAny(type) || file === undefined || isTyped === true;
+    return !this.#isAny(type) || called === undefined || this.#fileOf(called) === undefined || isTyped === true;
   }
 
   /** Whether every possible type of the expression, apart from null and undefined, has one of the flags. */
@@ -107,6 +119,12 @@ export class Names {
   /** Returns the declaration to which an identifier refers. */
   declarationOf(identifier: Node): Node | undefined {
     return this.#symbolOf(identifier)?.declarations?.[0];
+  }
+
+  /** Whether etcd3 renews every lease of the program. */
+  isRenewing(): boolean {
+    this.#isRenewing ??= !this.#roots.some(({ text }) => text.includes('autoKeepAlive'));
+    return this.#isRenewing;
   }
 
   functionAround(node: Node): Node | undefined {
@@ -183,7 +201,13 @@ export class Names {
       return this.#typesOfProperty(this.#typesOfDeclaration(parent.parent), (declaration.propertyName ?? name)?.text);
     if (is(declaration, 'ShorthandPropertyAssignment')) return this.#typesOf(name);
     const assignment = is(parent, 'BinaryExpression') ? parent : declaration;
-    return this.#typesOf(declaration.initializer ?? assignment.right);
+    const values = [declaration.initializer ?? assignment.right, ...(this.#index().assigned.get(declaration) ?? [])];
+    return values.flatMap((each) => this.#typesOf(each));
+  }
+
+  /** Returns the file of the program that contains the node. */
+  #fileOf(node: Node): Node | undefined {
+    return this.#parser.above(node, (each) => this.#roots.includes(each as SourceFile));
   }
 
   /** Returns the types of what a call returns. With `isAwaited`, returns the types of what its promise resolves with. */
@@ -216,18 +240,30 @@ export class Names {
 
   /** Returns the arguments that the calls of a function pass for a parameter. */
   #argumentsOf(parameter: Node): readonly (Node | undefined)[] {
-    if (this.#calls === undefined) {
-      const { is } = this.#parser;
-      this.#calls = new Map();
-      const isCall = (node: Node): boolean => is(node, 'CallExpression', 'NewExpression');
-      for (const call of this.#roots.flatMap((root) => this.#parser.all(root, isCall))) {
-        const declaration = this.#checker.getResolvedSignature(call)?.declaration;
-        if (declaration === undefined) continue;
-        this.#calls.set(declaration, [...(this.#calls.get(declaration) ?? []), call.arguments ?? []]);
-      }
-    }
     const index = parameter.parent.parameters?.indexOf(parameter) ?? -1;
-    return (this.#calls.get(parameter.parent) ?? []).map((given) => given[index]);
+    return (this.#index().called.get(parameter.parent) ?? []).map((call) => call.arguments?.[index]);
+  }
+
+  #index(): Index {
+    if (this.#indexed !== undefined) return this.#indexed;
+    const { is } = this.#parser;
+    const found = { called: new Map<Node, Node[]>(), assigned: new Map<Node, Node[]>() };
+    const add = (map: Map<Node, Node[]>, declaration: Node | undefined, node: Node | undefined): void => {
+      if (declaration === undefined || node === undefined) return;
+      const nodes = map.get(declaration);
+      if (nodes === undefined) map.set(declaration, [node]);
+      else nodes.push(node);
+    };
+    const visit = (node: Node): boolean => {
+      if (is(node, 'CallExpression', 'NewExpression'))
+        add(found.called, this.#checker.getResolvedSignature(node)?.declaration, node);
+      const isAssignment = is(node.operatorToken, 'EqualsToken', 'QuestionQuestionEqualsToken', 'BarBarEqualsToken');
+      if (isAssignment && is(node.left, 'Identifier')) add(found.assigned, this.declarationOf(node.left), node.right);
+      return false;
+    };
+    for (const root of this.#roots) this.#parser.all(root, visit);
+    this.#indexed = found;
+    return found;
   }
 }
 

@@ -1,8 +1,8 @@
 import { MAX_USUAL_TTL_S } from '../../../src/internal.js';
-import { adviceOnOption, LEASE_WITHOUT_RENEWAL, OBJECTS, type ObjectKind } from './advice.js';
+import { adviceOnOption, LEASE_WITHOUT_RENEWAL, OBJECTS } from './advice.js';
 import { isRange, only, putArguments, rangeText } from './arguments.js';
 import { type Chain, keptText, type Link, mayAwait, type Use } from './context.js';
-import type { Kind } from './names.js';
+import type { Kind, ObjectKind } from './names.js';
 import type { Node } from './parser.js';
 import type { Rewriter } from './rewriter.js';
 
@@ -40,7 +40,8 @@ export function rewriteOptions(rewriter: Rewriter, options: Node): string | unde
   let text = '';
   let at = options.getStart();
   for (const each of properties) {
-    text += rewriter.text.slice(at, each.getStart()) + optionText(rewriter, each, has('credentials'), hosts);
+    text += rewriter.text.slice(at, each.getStart());
+    text += rewriter.withLines(each, optionText(rewriter, each, has('credentials'), hosts));
     at = each.end;
   }
   return text + rewriter.text.slice(at, options.end);
@@ -81,7 +82,8 @@ function optionText(rewriter: Rewriter, property: Node, isTls: boolean, hosts: H
     if (hosts !== undefined) return `endpoints: [${hosts.map((host) => `'${hostUrl(host, isTls)}'`).join(', ')}]`;
     if (isTls) rewriter.mark(property, 'with `tls`, each endpoint must begin with https://');
     const text = rewriter.emit(value);
-    return `endpoints: ${parser.is(value, 'ArrayLiteralExpression') ? text : `[${text}].flat()`}`;
+    if (parser.is(value, 'ArrayLiteralExpression')) return `endpoints: ${text}`;
+    return `endpoints: [${text}]${rewriter.names.hasType(value, 'StringLike') ? '' : '.flat()'}`;
   }
   if (name === 'auth' && parser.is(value, 'ObjectLiteralExpression')) {
     const isPlain = !isTls && hosts?.every((host) => !host.startsWith('https:'));
@@ -103,8 +105,9 @@ function optionText(rewriter: Rewriter, property: Node, isTls: boolean, hosts: H
     });
     return `tls: { ${texts.join(', ')} }`;
   }
+  if (name === 'dialTimeout' && value !== undefined) return `connectTimeoutMs: ${rewriter.emit(value)}`;
   rewriter.mark(property, adviceOnOption(name));
-  return rewriter.emit(property);
+  return rewriter.copy(property);
 }
 
 function hostUrl(host: string, isTls: boolean): string {
@@ -112,10 +115,9 @@ function hostUrl(host: string, isTls: boolean): string {
   return `${isTls || host.startsWith('https:') ? 'https' : 'http'}://${address}`;
 }
 
-/** Rewrites `client.lease(ttl)` if it initializes a constant in an async function. */
+/** Rewrites `client.lease(ttl)` if an async function gives the lease a name. */
 export function leaseText({ rewriter, chain, client, links }: Use): string | undefined {
-  const { parent } = chain.last;
-  if (!rewriter.parser.is(parent, 'VariableDeclaration') || !isSession(rewriter, parent)) return undefined;
+  if (chain.isOptional || !isSession(rewriter, chain.last)) return undefined;
   const [ttl] = (links[0] as Link).args;
   return `await ${rewriter.use('Session')}.open(${client}, { ${ttlText(rewriter, ttl as Node)} })`;
 }
@@ -131,14 +133,23 @@ function ttlText(rewriter: Rewriter, seconds: Node): string {
   return `ttl: ${text}${Number(value?.text) > MAX_USUAL_TTL_S ? ', allowLongTtl: true' : ''}`;
 }
 
-/** Whether the variable contains a lease that `migrate-etcd3` replaces with a session. */
-function isSession(rewriter: Rewriter, declaration: Node | undefined): boolean {
-  const { parser } = rewriter;
-  const call = declaration?.initializer;
-  if (!parser.is(declaration, 'VariableDeclaration') || !parser.is(call, 'CallExpression')) return false;
-  const { expression, arguments: given } = call;
-  if (!isConstant(rewriter, declaration)) return false;
-  return given?.length === 1 && expression?.name?.text === 'lease' && mayAwait(rewriter, declaration);
+/** Whether the program replaces the lease, which is the result of this call, with a session. */
+function isSession(rewriter: Rewriter, call: Node | undefined): boolean {
+  const { parser, names } = rewriter;
+  if (!parser.is(call, 'CallExpression') || call.expression?.name?.text !== 'lease') return false;
+  if (call.arguments?.length !== 1 || !mayAwait(rewriter, call)) return false;
+  const { parent } = call;
+  if (isConstant(rewriter, parent)) return true;
+  // Code that does not know the variable may use the lease, and must know that all leases are sessions.
+  return names.isRenewing() && (parser.is(parent, 'VariableDeclaration') || isAssigned(rewriter, call));
+}
+
+/** Whether the expression is the right side of a statement with an assignment. */
+function isAssigned({ parser }: Rewriter, value: Node): boolean {
+  const { parent } = value;
+  return (
+    parser.is(parent, 'BinaryExpression') && parent.right === value && parser.is(parent.parent, 'ExpressionStatement')
+  );
 }
 
 function isConstant({ parser, text }: Rewriter, declaration: Node | undefined): boolean {
@@ -153,7 +164,7 @@ export function lockText({ rewriter, chain, client, links, isAwait }: Use): stri
   const [lock, ...others] = links as [Link, ...Link[]];
   const last = others.at(-1);
   const name = only(rewriter, lock);
-  if (isAwait || last?.name !== 'do' || name === undefined || others.length > 2) return undefined;
+  if (isAwait || chain.isOptional || last?.name !== 'do' || name === undefined || others.length > 2) return undefined;
   const [action] = last.args;
   const [ttl] = others.length === 2 ? others : [];
   if (!parser.is(action, 'ArrowFunction', 'FunctionExpression') || (action.parameters ?? []).length > 0)
@@ -167,14 +178,35 @@ export function lockText({ rewriter, chain, client, links, isAwait }: Use): stri
   return `${rewriter.use('withLock')}(${client}, ${name}, { ${option} }, ${rewriter.emit(action)})`;
 }
 
-/** Rewrites `await client.watch()….create()` if it initializes the only variable of a statement. */
-export function watchText({ rewriter, chain, client, links, isAwait }: Use): string | undefined {
-  const { parser } = rewriter;
-  const declaration = chain.last.parent.parent;
-  const statement = declaration?.parent?.parent;
-  if (!isAwait || !parser.is(declaration, 'VariableDeclaration') || !parser.is(declaration.name, 'Identifier'))
+const ISOLATIONS = ['serializableSnapshot', 'serializable', 'repeatableReads', 'readCommitted'];
+
+/** Rewrites `client.stm(options).transact(action)`. */
+export function stmText({ rewriter, chain, client, links, isAwait }: Use): string | undefined {
+  const [stm, transact, ...others] = links as [Link, ...Link[]];
+  const action = transact === undefined ? undefined : only(rewriter, transact);
+  if (isAwait || chain.isOptional || transact?.name !== 'transact' || action === undefined || others.length > 0)
     return undefined;
-  if (!parser.is(statement, 'VariableStatement') || declaration.parent.declarations?.length !== 1) return undefined;
+  const options = stmOptions(rewriter, stm.args[0]);
+  return options === undefined ? undefined : `${rewriter.use('stm')}(${client}, ${options}${action})`;
+}
+
+function stmOptions({ parser }: Rewriter, given: Node | undefined): string | undefined {
+  if (given === undefined) return '';
+  const options: string[] = [];
+  for (const { name, initializer } of given.properties ?? []) {
+    if (!parser.is(initializer, 'NumericLiteral')) return undefined;
+    const value = Number(initializer.text);
+    if (name?.text === 'isolation') options.push(`isolation: '${ISOLATIONS[value]}'`);
+    else if (name?.text === 'retries') options.push(`maxAttempts: ${value + 1}`);
+    else return undefined;
+  }
+  return parser.is(given, 'ObjectLiteralExpression') ? `{ ${options.join(', ')} }, ` : undefined;
+}
+
+/** Rewrites `await client.watch()….create()` if a statement gives only this watcher a name. */
+export function watchText({ rewriter, chain, client, dot, links, isAwait }: Use): string | undefined {
+  const named = isAwait ? namedBy(rewriter, chain.last.parent) : undefined;
+  if (named === undefined) return undefined;
   const [, ...others] = links as [Link, ...Link[]];
   if (others.pop()?.name !== 'create') return undefined;
   let keys: string | undefined;
@@ -188,8 +220,24 @@ export function watchText({ rewriter, chain, client, links, isAwait }: Use): str
     else return undefined;
   }
   if (keys === undefined) return undefined;
-  rewriter.follow(statement, `await ${declaration.name.text}.created();`);
-  return `${client}.watch(${[keys, ...(options.length > 0 ? [`{ ${options.join(', ')} }`] : [])].join(', ')})`;
+  const target = rewriter.text.slice(named.name.getStart(), named.name.end);
+  rewriter.follow(named.statement, `await ${target}${dot}created();`);
+  return `${client}${dot}watch(${[keys, ...(options.length > 0 ? [`{ ${options.join(', ')} }`] : [])].join(', ')})`;
+}
+
+/** Returns the statement that gives a value a name, and the name: a new variable, or a variable or property. */
+function namedBy(rewriter: Rewriter, value: Node): { readonly statement: Node; readonly name: Node } | undefined {
+  const { parser } = rewriter;
+  const { parent } = value;
+  if (isAssigned(rewriter, value)) {
+    const { left } = parent;
+    const isName = parser.is(left, 'Identifier', 'PropertyAccessExpression');
+    return isName ? { statement: parent.parent, name: left } : undefined;
+  }
+  const statement = parent.parent?.parent;
+  if (!parser.is(parent, 'VariableDeclaration') || !parser.is(parent.name, 'Identifier')) return undefined;
+  if (!parser.is(statement, 'VariableStatement') || parent.parent.declarations?.length !== 1) return undefined;
+  return { statement, name: parent.name };
 }
 
 /** Whether a call of `lease` asks etcd3 not to renew the lease. */
@@ -215,15 +263,17 @@ export function rewriteObjectCall(rewriter: Rewriter, chain: Chain, kind: Object
   return keptText(rewriter, chain);
 }
 
-function objectText(rewriter: Rewriter, { object, links }: Chain, kind: Kind): string | undefined {
+function objectText(rewriter: Rewriter, { object, links, isOptional }: Chain, kind: ObjectKind): string | undefined {
   const { parser, names } = rewriter;
   const [first, ...others] = links as [Link, ...Link[]];
-  const declaration = parser.is(object, 'Identifier') ? names.declarationOf(object) : undefined;
   const name = rewriter.emit(object);
-  if (kind === 'watcher' && first.name === 'cancel' && declaration !== undefined) return `${name}.close()`;
-  if (kind !== 'lease' || !isSession(rewriter, declaration)) return undefined;
-  if (first.name === 'revoke' && first.args.length === 0) return `${name}.close()`;
-  if (first.name === 'release') return `${name}.orphan()`;
+  const dot = isOptional ? '?.' : '.';
+  if (kind === 'watcher' && first.name === 'cancel') return `${name}${dot}close()`;
+  const declaration = parser.is(object, 'Identifier') ? names.declarationOf(object) : undefined;
+  if (kind !== 'lease' || !(names.isRenewing() || isSession(rewriter, declaration?.initializer))) return undefined;
+  if (first.name === 'revoke' && first.args.length === 0) return `${name}${dot}close()`;
+  if (first.name === 'release') return `${name}${dot}orphan()`;
+  if (isOptional) return undefined;
   if (first.name === 'grant') return `Promise.resolve(String(${name}.leaseId))`;
   const put = first.name === 'put' && others.length === 1 ? putArguments(rewriter, links) : undefined;
   return put === undefined ? undefined : `${name}.client.put(${put}, { lease: ${name}.leaseId })`;

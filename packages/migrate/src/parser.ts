@@ -143,8 +143,12 @@ export class Parser {
 
   /** Returns the node and all nodes below it for which `test` is true. */
   all(node: Node, test: (node: Node) => boolean): readonly Node[] {
-    const found = test(node) ? [node] : [];
-    for (const child of this.children(node)) found.push(...this.all(child, test));
+    const found: Node[] = [];
+    const visit = (each: Node): void => {
+      if (test(each)) found.push(each);
+      this.#typescript.forEachChild(each, visit);
+    };
+    visit(node);
     return found;
   }
 

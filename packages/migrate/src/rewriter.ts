@@ -1,4 +1,4 @@
-import { adviceOnExport, adviceOnOption, adviceOnProperty } from './advice.js';
+import { adviceOnExport, adviceOnOption, adviceOnProperty, OBJECTS } from './advice.js';
 import type { Names } from './names.js';
 import type { Node, Parser, SourceFile } from './parser.js';
 
@@ -33,10 +33,19 @@ const IMPORTS = '\u0000imports\u0000';
 /**
  * The entry points of this package other than `etcdwire`, by the names that the rewritten programs import from them.
  */
-const ENTRIES: Readonly<Record<string, string>> = { withLock: 'etcdwire/locks', Session: 'etcdwire/locks' };
+const ENTRIES: Readonly<Record<string, string>> = {
+  withLock: 'etcdwire/locks',
+  Session: 'etcdwire/locks',
+  stm: 'etcdwire/recipes',
+};
 
 /** The types of this package that replace types of etcd3. */
-const TYPES: Readonly<Record<string, string>> = { Etcd3: 'Client', Namespace: 'Keyspace', IOptions: 'ClientOptions' };
+const TYPES: Readonly<Record<string, string>> = {
+  Etcd3: 'Client',
+  Namespace: 'Keyspace',
+  IOptions: 'ClientOptions',
+  Watcher: 'Watch',
+};
 
 const STATEMENT_LISTS = ['Block', 'SourceFile', 'ModuleBlock', 'CaseClause', 'DefaultClause'];
 const MEMBERS = ['PropertyDeclaration', 'MethodDeclaration', 'Constructor', 'GetAccessor', 'SetAccessor'];
@@ -51,7 +60,7 @@ export class Rewriter {
   readonly text: string;
   readonly #root: Node;
   readonly #rewrites: Rewrites;
-  /** The messages of the marks, by the statement or class member before which the comment stands. */
+  /** The messages of the marks, by the statement, class member or property before which the comment stands. */
   readonly #marks = new Map<Node, Set<string>>();
   /** The text of a new statement that follows a statement in the new text. */
   readonly #following = new Map<Node, string>();
@@ -87,7 +96,10 @@ export class Rewriter {
     const body = this.emit(this.#root);
     const imports = this.#imports(body);
     const place = imports === '' && this.#loads.length === 0 ? `${IMPORTS}\n` : IMPORTS;
-    const text = body.replace(place, () => imports).replaceAll(IMPORTS, '');
+    const text = body
+      .replace(place, () => imports)
+      .replaceAll(`${IMPORTS}\n`, '')
+      .replaceAll(IMPORTS, '');
     const marks = text.split('\n').flatMap((line, index) => {
       const at = line.indexOf(MARKER);
       return at < 0 ? [] : [{ line: index + 1, message: line.slice(at + MARKER.length) }];
@@ -100,7 +112,7 @@ export class Rewriter {
     const known = this.#emitted.get(node);
     if (known !== undefined) return known;
     const text = this.#replacement(node) ?? this.copy(node);
-    const emitted = this.#isHost(node) ? this.#withLines(node, text) : text;
+    const emitted = this.withLines(node, text);
     this.#emitted.set(node, emitted);
     return emitted;
   }
@@ -171,8 +183,10 @@ export class Rewriter {
     const property = node.name?.text ?? '';
     const owner = parser.is(node, 'PropertyAccessExpression') ? names.kindOf(node.expression) : undefined;
     const isCalled = parser.is(parent, 'CallExpression') && parent.expression === node;
-    if (owner === 'client' && !isCalled) this.mark(node, adviceOnProperty(property));
     if (owner === 'options') this.mark(node, adviceOnOption(property));
+    else if (owner === 'client' && !isCalled) this.mark(node, adviceOnProperty(property));
+    else if (owner !== undefined && owner !== 'client' && owner !== 'transaction' && !isCalled)
+      this.mark(node, OBJECTS[owner]);
     const isPassed =
       (parser.is(parent, 'CallExpression', 'NewExpression') && parent.expression !== node) ||
       (parser.is(parent, 'PropertyAssignment') && parent.initializer === node) ||
@@ -189,7 +203,7 @@ export class Rewriter {
     if (parser.is(node, 'Identifier') && (this.#isPropertyName(node) || this.#isDeclared(node))) return undefined;
     const name = this.names.exportOf(node);
     if (name === undefined) return undefined;
-    const type = TYPES[name];
+    const type = name === 'Lease' && this.names.isRenewing() ? 'Session' : TYPES[name];
     if (type !== undefined) {
       if (parser.above(node, (each) => parser.is(each, 'HeritageClause')) !== undefined)
         this.mark(node, `this class now has the methods of ${type}; change the code that it overrides or implements`);
@@ -309,16 +323,28 @@ export class Rewriter {
       : false;
   }
 
+  /** Whether marks may stand before the node: a statement, a class member, or a property that begins a line. */
   #isHost(node: Node): boolean {
-    return this.parser.is(node.parent, ...STATEMENT_LISTS) || this.parser.is(node, ...MEMBERS);
+    const { is } = this.parser;
+    if (is(node.parent, ...STATEMENT_LISTS) || is(node, ...MEMBERS)) return true;
+    const isProperty = is(node, 'PropertyAssignment', 'ShorthandPropertyAssignment', 'SpreadAssignment');
+    return isProperty && this.#lineBefore(node).trim() === '';
   }
 
-  /** Returns the text of a statement or class member with the comments before it and the statement after it. */
-  #withLines(node: Node, text: string): string {
+  /** Returns the text of a line before the node. */
+  #lineBefore(node: Node): string {
     const start = node.getStart();
-    const lineStart = this.text.lastIndexOf('\n', start - 1) + 1;
-    const indent = /^[ \t]*/.exec(this.text.slice(lineStart, start))?.[0] ?? '';
-    const before = this.text.slice(node.pos, start);
+    return this.text.slice(this.text.lastIndexOf('\n', start - 1) + 1, start);
+  }
+
+  /**
+   * Returns the text of a statement, a class member or a property with the comments before it and the statement after
+   * it. Returns the text of another node as it is.
+   */
+  withLines(node: Node, text: string): string {
+    if (!this.#isHost(node)) return text;
+    const indent = /^[ \t]*/.exec(this.#lineBefore(node))?.[0] ?? '';
+    const before = this.text.slice(node.pos, node.getStart());
     // A former run of the program has marked the statement.
     const comments = before.includes(MARKER) ? [] : [...(this.#marks.get(node) ?? [])];
     const following = this.#following.get(node);
