@@ -266,6 +266,7 @@ function inParentheses({ parser }: Rewriter, awaited: Node, text: string): strin
   const { parent } = awaited;
   const isLast =
     parser.is(parent, 'VariableDeclaration', 'ReturnStatement', 'ExpressionStatement', 'PropertyAssignment') ||
+    parser.is(parent, 'ArrayLiteralExpression', 'ArrowFunction') ||
     (parser.is(parent, 'CallExpression') && parent.expression !== awaited);
   return isLast || parser.is(parent, 'ParenthesizedExpression') ? text : `(${text})`;
 }

@@ -171,9 +171,14 @@ export class Names {
     if (is(node, 'AwaitExpression')) {
       const { expression } = node;
       if (is(expression, 'CallExpression')) return this.#typesOfResult(expression, true);
-      return this.#typesOf(expression).map((type) => this.#checker.getAwaitedType(type) ?? type);
+      return this.#typesOf(expression).map((type) => this.#awaited(type));
     }
     if (is(node, 'CallExpression')) return this.#typesOfResult(node, false);
+    // An object is of the type any if it spreads an object of the type any.
+    if (is(node, 'ObjectLiteralExpression'))
+      return (node.properties ?? [])
+        .filter((each) => is(each, 'SpreadAssignment'))
+        .flatMap((each) => this.#typesOf(each.expression));
     if (!is(node, 'Identifier', 'PropertyAccessExpression')) return [];
     const symbol = this.#symbolOf(node.name ?? node);
     if (symbol !== undefined) return this.#typesOfSymbol(symbol);
@@ -216,12 +221,17 @@ export class Names {
       const [signature] = type.getCallSignatures();
       if (signature === undefined) return [];
       const returned = signature.getReturnType();
-      const result = isAwaited ? (this.#checker.getAwaitedType(returned) ?? returned) : returned;
+      const result = isAwaited ? this.#awaited(returned) : returned;
       const { declaration } = signature;
       if (!this.#isAny(result) || declaration === undefined || declaration.type !== undefined) return [result];
       if (!isAwaited && this.isAsync(declaration)) return [];
-      return this.#returnsOf(declaration).flatMap((each) => this.#typesOf(each));
+      const types = this.#returnsOf(declaration).flatMap((each) => this.#typesOf(each));
+      return isAwaited ? types.map((each) => this.#awaited(each)) : types;
     });
+  }
+
+  #awaited(type: Type): Type {
+    return this.#checker.getAwaitedType(type) ?? type;
   }
 
   isAsync({ modifiers = [] }: Node): boolean {

@@ -10,29 +10,10 @@ import { importingSources } from '../../../test/support/program.js';
 import { temporaryFolder } from '../../../test/support/temporary-folder.js';
 import { typescriptCompiler } from '../../../test/support/typescript.js';
 import type { TypeScript } from '../src/parser.js';
-import { run } from '../src/program.js';
+import { IMPORT, migrate, project } from './project.js';
 
 /** The ID of the user `nobody`. */
 const NOBODY = 65_534;
-
-/** What the program prints, and its exit code. */
-interface Result {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs `etcdwire-migrate` in this process. */
-function migrate(args: readonly string[], typescript?: TypeScript): Result {
-  const printed = { stdout: '', stderr: '' };
-  const code = run(
-    args,
-    { write: (text) => (printed.stdout += text) },
-    { write: (text) => (printed.stderr += text) },
-    typescript,
-  );
-  return { code, ...printed };
-}
 
 /** Runs the function as a user who may not write every file, if the tests run as root. */
 function asOtherUser<T>(run: () => T): T {
@@ -45,24 +26,6 @@ function asOtherUser<T>(run: () => T): T {
   }
 }
 
-interface Project {
-  readonly folder: string;
-  /** Writes a file, runs `etcdwire-migrate` on the project, and returns the new text of the file. */
-  migrated(text: string, file?: string): string;
-}
-
-function project(typescript?: TypeScript): Project {
-  const folder = temporaryFolder();
-  mkdirSync(join(folder, 'node_modules'));
-  const migrated = (text: string, file = 'program.ts'): string => {
-    writeFileSync(join(folder, file), text);
-    expect(migrate([folder], typescript)).toMatchObject({ code: 0, stderr: '' });
-    return readFileSync(join(folder, file), 'utf8');
-  };
-  return { folder, migrated };
-}
-
-const IMPORT = "import { Etcd3 } from 'etcd3';\n\nconst client = new Etcd3();\n";
 const IMPORTED = "import { Client } from 'etcdwire';\n\nconst client = new Client();\n";
 
 /** A program with all calls that the program rewrites. It prints the same lines before and after. */
@@ -210,7 +173,7 @@ describe('`etcdwire-migrate`', () => {
 
   test('imports a name when the line that uses it ends with a comment of `etcdwire-migrate`', async () => {
     const { migrated } = project();
-    const text = migrated(`${IMPORT}export async function run() { const l = client.lease(10); return l; }\n`);
+    const text = migrated(`${IMPORT}export async function run() { const l = client.lease(10); l.on('lost', run); }\n`);
     expect(text).toContain('const l = await Session.open(client, { ttl: 10 }); // etcdwire: ');
     expect(text).toMatch(/^import \{ Client \} from 'etcdwire';\nimport \{ Session \} from 'etcdwire\/locks';/);
   });
@@ -259,18 +222,20 @@ describe('a comment of `etcdwire-migrate`', () => {
     ["client.election('a').campaign('me');", /new Election\(session, 'election\/NAME'\)/],
     ["client.watch().key('a').create().then((watcher) => watcher.on('put', console.log));", /for await/],
     ['const lease = client.lease(5, { autoKeepAlive: false });', /lease\.grant/],
-    ['void client.stm().transact(async () => {});', /stm\(client/],
+    ["void client.stm({ prefetch: ['a'] }).transact(async () => {});", /stm\(client/],
+    ['void client.stm().transact((tx) => tx.getAll().keys());', /tx\.range/],
+    ["void client.stm().transact((tx) => tx.put('a').value('b').then(() => 1));", /tx\.put\(key, value\)/],
     ['void client.getRoles();', /auth\.roleList/],
     ['void client.maintenance.status();', /raw\.maintenance/],
     ["void client.namespace('n').if('a', 'Value', '==', 'b').then(client.put('c').value('d')).commit();", /use txn\(/],
     ['declare const store: (etcd: unknown) => void;\nstore(client);', /other code gets this client/],
     ["void client.put('a').value(/* why */ 'b').exec();", /use put\(key, value/],
-    ["async function run() { let lease = client.lease(5); await lease.put('a').value('b'); }", /Session\.open/],
+    ["function run() { const lease = client.lease(5); return lease.put('a').value('b'); }", /Session\.open/],
     ['client.mock({ exec: async () => ({}) });', /MemoryEtcd/],
     ["const saved = { async *all() { yield client.put('a').value(1); } };", /etcdwire at once/],
-    ["void client?.get('a').string();", /use get\(key, options\)/],
+    ["void client.get('a')?.string();", /use get\(key, options\)/],
     ["void client.delete().key('a') /* now */ .exec();", /delete\(key\)/],
-    ["void client.put('a').value(compute());\ndeclare const compute: () => number;", /use put\(key, value/],
+    ["void client.put('a').value(compute());\ndeclare const compute: () => unknown;", /use put\(key, value/],
     [
       "const other = new Etcd3({ ...options, hosts: 'a:1' });\ndeclare const options: object;",
       /options of another object/,
@@ -284,18 +249,18 @@ describe('a comment of `etcdwire-migrate`', () => {
   test('marks each use of an export of etcd3 that the program does not replace, and the import stays', async () => {
     const { migrated } = project();
     const text = migrated(
-      "import { Etcd3, EtcdLockFailedError, type IOptions } from 'etcd3';\nexport const open = (options: IOptions) => new Etcd3(options);\nexport const isTaken = (error: unknown) => error instanceof EtcdLockFailedError;\n",
+      "import { Etcd3, EtcdLockFailedError, type IKeyValue } from 'etcd3';\nexport const open = (options: object) => new Etcd3(options);\nexport const isTaken = (error: unknown) => error instanceof EtcdLockFailedError;\nexport type Pair = IKeyValue;\n",
     );
     expect(text).toBe(
       [
-        "import { EtcdLockFailedError, type IOptions } from 'etcd3';",
+        "import { EtcdLockFailedError, type IKeyValue } from 'etcd3';",
         "import { Client } from 'etcdwire';",
-        '// etcdwire: use ClientOptions of etcdwire, which has `endpoints` and `tls` instead of `hosts` and `credentials`',
-        '// etcdwire: other files can import this client; change their calls, too',
         '// etcdwire: these options are made elsewhere: `hosts` is now `endpoints`, a list, and `credentials` is `tls`',
-        'export const open = (options: IOptions) => new Client(options);',
+        'export const open = (options: object) => new Client(options);',
         '// etcdwire: there is no error for a taken lock: tryLock() of Mutex resolves with undefined',
         'export const isTaken = (error: unknown) => error instanceof EtcdLockFailedError;',
+        '// etcdwire: use KeyValue of etcdwire: `key` is a string, text() and json() decode the value',
+        'export type Pair = IKeyValue;',
         '',
       ].join('\n'),
     );
@@ -304,7 +269,7 @@ describe('a comment of `etcdwire-migrate`', () => {
   test('is not added again when the program runs a second time', async () => {
     const { migrated } = project();
     const once = migrated(
-      "import { Etcd3, Lease } from 'etcd3';\nexport let lease: Lease;\nconst c = new Etcd3();\nc.close();\n",
+      "import { Etcd3, Lock } from 'etcd3';\nexport let lock: Lock;\nconst c = new Etcd3();\nc.close();\n",
     );
     expect(once).toContain('// etcdwire: ');
     expect(migrated(once)).toBe(once);
@@ -324,9 +289,9 @@ describe('a comment of `etcdwire-migrate`', () => {
   test('says what to write in place of a part of etcd3 that etcdwire lacks, and names no document', async () => {
     const { migrated } = project();
     const text = migrated(
-      "import { Etcd3, EtcdLeaseInvalidError, GRPCUnavailableError } from 'etcd3';\nconst c = new Etcd3({ dialTimeout: 5 });\nexport const a = (e: unknown) => e instanceof EtcdLeaseInvalidError;\nexport const b = (e: unknown) => e instanceof GRPCUnavailableError;\nc?.close();\nc.frobnicate();\n",
+      "import { Etcd3, EtcdLeaseInvalidError, GRPCUnavailableError } from 'etcd3';\nconst c = new Etcd3({ grpcOptions: {} });\nexport const a = (e: unknown) => e instanceof EtcdLeaseInvalidError;\nexport const b = (e: unknown) => e instanceof GRPCUnavailableError;\nc?.close();\nc.frobnicate();\n",
     );
-    expect(text).toContain('`dialTimeout` is now `connectTimeoutMs`');
+    expect(text).toContain('use connectTimeoutMs, pingIntervalMs and maxReceiveBytes');
     expect(text).toContain("use error.reason === 'LeaseNotFound' of EtcdError");
     expect(text).toContain("use error.code === 'Unavailable' of EtcdError");
     expect(text).toContain('etcdwire has no method frobnicate; Client has get, put, delete,');
