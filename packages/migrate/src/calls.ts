@@ -83,11 +83,18 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   put: putText,
   delete: deleteText,
   if: txnText,
+  getRoles: (use) => listText(use, 'roleList'),
+  getUsers: (use) => listText(use, 'userList'),
   lease: leaseText,
   lock: lockText,
   stm: stmText,
   watch: watchText,
 };
+
+/** Rewrites a call whose result nothing reads, because the result is another one in etcdwire. */
+function listText({ client, dot, isAwait, consumer }: Use, method: string): string | undefined {
+  return isAwait || consumer.reads?.length !== 0 ? undefined : `${client}${dot}auth.${method}()`;
+}
 
 /** Rewrites a call in a transaction of `stm`, whose `put` and `delete` return nothing in etcdwire. */
 function transactionText(use: Use, method: string): string | undefined {
@@ -108,8 +115,12 @@ function getText({ rewriter, chain, client, dot, links, isAwait, consumer }: Use
   if (key === undefined || read === undefined) return undefined;
   const call = `${client}${dot}get(${key})`;
   // Without await, with `?.`, and for results that use the value twice, a callback converts the value.
-  if (isAwait && !chain.isOptional && !read.startsWith('('))
-    return inParentheses(rewriter, chain.last.parent, `(await ${call})${read.slice('kv'.length)}`);
+  if (isAwait && !chain.isOptional && !read.startsWith('(')) {
+    const text = `(await ${call})${read.slice('kv'.length)}`;
+    const awaited = chain.last.parent;
+    if (hasDefault(rewriter, awaited)) return text.replace(/ \?\? null$/, '');
+    return inParentheses(rewriter, awaited, text);
+  }
   if (isAwait) return undefined;
   return `${call}.then((kv) => ${read})`;
 }
@@ -261,6 +272,18 @@ function isLimit({ names }: Rewriter, node: Node | undefined): boolean {
   return node !== undefined && names.hasType(node, 'NumberLike');
 }
 
+/** Whether the code around an expression replaces null, which is undefined in etcdwire, with another value. */
+function hasDefault(rewriter: Rewriter, node: Node): boolean {
+  const { parser } = rewriter;
+  const { parent } = node;
+  if (parser.is(parent, 'ParenthesizedExpression')) return hasDefault(rewriter, parent);
+  return (
+    parser.is(parent, 'BinaryExpression') &&
+    parent.left === node &&
+    parser.is(parent.operatorToken, 'QuestionQuestionToken')
+  );
+}
+
 /** Returns the new text of an await expression, in parentheses unless the code around the expression needs none. */
 function inParentheses({ parser }: Rewriter, awaited: Node, text: string): string {
   const { parent } = awaited;
@@ -271,19 +294,23 @@ function inParentheses({ parser }: Rewriter, awaited: Node, text: string): strin
   return isLast || parser.is(parent, 'ParenthesizedExpression') ? text : `(${text})`;
 }
 
-function looksLikeEtcd3({ links }: Chain): boolean {
-  const [first, second] = links;
-  if (first?.name === 'put' || first?.name === 'lease') return first.name === 'put' && second?.name === 'value';
-  if (first?.name === 'getAll')
-    return (
-      second !== undefined &&
-      [...Object.keys(VALUES), 'prefix', 'all', 'inRange', 'keys', 'count', 'sort', 'limit'].includes(second.name)
-    );
-  if (first?.name === 'delete')
-    return first.args.length === 0 && ['key', 'prefix', 'all', 'inRange'].includes(second?.name ?? '');
-  return (
-    first?.name === 'watch' && first.args.length === 0 && ['key', 'prefix', 'inRange'].includes(second?.name ?? '')
-  );
+/** The methods of etcd3 that follow another one, by its name, and that hardly any other package has in this order. */
+const FOLLOWERS: Readonly<Record<string, readonly string[]>> = {
+  get: ['string', 'number', 'exists'],
+  getAll: [...Object.keys(VALUES), 'prefix', 'all', 'inRange', 'keys', 'count', 'sort', 'limit'],
+  put: ['value'],
+  delete: ['key', 'prefix', 'all', 'inRange'],
+  watch: ['key', 'prefix', 'inRange'],
+  lock: ['ttl', 'acquire', 'do'],
+  stm: ['transact'],
+};
+/** The methods that have no arguments in etcd3. */
+const WITHOUT_ARGUMENTS = ['getAll', 'delete', 'watch'];
+
+function looksLikeEtcd3({ links: [first, second] }: Chain): boolean {
+  if (first === undefined || second === undefined) return false;
+  if (WITHOUT_ARGUMENTS.includes(first.name) && first.args.length > 0) return false;
+  return FOLLOWERS[first.name]?.includes(second.name) === true;
 }
 
 /**

@@ -11,12 +11,14 @@ const LOCK_TTL_S = '30';
 
 /** Returns the new text of `new Etcd3(…)`. */
 export function rewriteConstruction(rewriter: Rewriter, node: Node): string | undefined {
-  const { names } = rewriter;
+  const { parser, names } = rewriter;
   if (names.exportOf(node.expression) !== 'Etcd3') return undefined;
   const client = `new ${rewriter.use('Client')}`;
   const [options, ...others] = node.arguments ?? [];
   if (options === undefined) return rewriter.rewrite(`${client}()`);
-  if (names.kindOf(options) !== 'options' && literalOf(rewriter, options) === undefined)
+  // The type before a conversion with `as` tells where the options come from.
+  const given = parser.is(options, 'AsExpression') ? options.expression : options;
+  if (names.kindOf(given) !== 'options' && literalOf(rewriter, options) === undefined)
     rewriter.mark(
       node,
       'these options are made elsewhere: `hosts` is now `endpoints`, a list, and `credentials` is `tls`',

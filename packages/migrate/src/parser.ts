@@ -58,7 +58,7 @@ export interface Type {
   getCallSignatures(): readonly Signature[];
 }
 
-export interface Signature {
+interface Signature {
   readonly declaration?: Node;
   getReturnType(): Type;
 }
@@ -115,12 +115,19 @@ export interface Program {
 /** The syntax trees of the package `typescript`. */
 export class Parser {
   readonly #typescript: TypeScript;
+  /** The names of the kinds of nodes, by their numbers. */
+  readonly #kinds: readonly string[];
   /** Whether the node exists and has one of the kinds. */
   readonly is = (node: Node | undefined, ...kinds: readonly string[]): node is Found =>
-    node !== undefined && kinds.some((kind) => this.#typescript.SyntaxKind[kind] === node.kind);
+    node !== undefined && kinds.includes(this.#kinds[node.kind] as string);
 
   constructor(typescript: TypeScript) {
     this.#typescript = typescript;
+    const kinds: string[] = [];
+    // A number has several names. The first one is the name of the kind, and the others are names such as `FirstNode`.
+    for (const [name, number] of Object.entries(typescript.SyntaxKind))
+      if (typeof number === 'number') kinds[number] ??= name;
+    this.#kinds = kinds;
   }
 
   /** Whether the text is correct JavaScript or TypeScript. */

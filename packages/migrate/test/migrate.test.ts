@@ -225,7 +225,7 @@ describe('a comment of `etcdwire-migrate`', () => {
     ["void client.stm({ prefetch: ['a'] }).transact(async () => {});", /stm\(client/],
     ['void client.stm().transact((tx) => tx.getAll().keys());', /tx\.range/],
     ["void client.stm().transact((tx) => tx.put('a').value('b').then(() => 1));", /tx\.put\(key, value\)/],
-    ['void client.getRoles();', /auth\.roleList/],
+    ['console.log(client.getRoles());', /auth\.roleList/],
     ['void client.maintenance.status();', /raw\.maintenance/],
     ["void client.namespace('n').if('a', 'Value', '==', 'b').then(client.put('c').value('d')).commit();", /use txn\(/],
     ['declare const store: (etcd: unknown) => void;\nstore(client);', /other code gets this client/],

@@ -118,6 +118,7 @@ describe('`etcdwire-migrate` rewrites', () => {
     ["await client?.put('a').value('b')", "await client?.put('a', 'b')"],
     ["await client?.namespace('n/').delete().key('a')", "await client?.namespace('n/').delete('a')"],
     ["void client.put('a').value('b').exec()", "void client.put('a', 'b')"],
+    ['client.getRoles().catch(console.error)', 'client.auth.roleList().catch(console.error)'],
     ["void client.put('a').value(count)", "void client.put('a').value(count)"],
     ["await client.put('a').value(count)", "await client.put('a', String(count))"],
     ["await client.put('a').value(name)", "await client.put('a', name)"],
@@ -127,7 +128,7 @@ describe('`etcdwire-migrate` rewrites', () => {
     ],
     [
       "await client.stm({ isolation: 1, retries: 2 }).transact(async (tx) => { await tx.put('a').value((await tx.get('b').string()) ?? ''); })",
-      "await stm(client, { isolation: 'serializable', maxAttempts: 3 }, async (tx) => { await tx.put('a', ((await tx.get('b'))?.text() ?? null) ?? ''); })",
+      "await stm(client, { isolation: 'serializable', maxAttempts: 3 }, async (tx) => { await tx.put('a', ((await tx.get('b'))?.text()) ?? ''); })",
     ],
   ])('%s', (before, after) => {
     const variables = 'declare const count: number;\ndeclare const name: string;\n';

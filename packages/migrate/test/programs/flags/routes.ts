@@ -60,7 +60,7 @@ export function register(router: Router, container: Container): void {
   });
 
   router.get('/ready', async (_request, response) => {
-    const { generation = 0 } = (await etcd.get('flags-settings').json()) as { generation?: number };
+    const { generation = 0 } = ((await etcd.get('flags-settings').json()) ?? {}) as { generation?: number };
     const isChanged = await etcd.get('flags-changed').exists();
     const members = await etcd.cluster.memberList({});
     response.json({ generation, isChanged, members: members.members.length });
