@@ -46,7 +46,7 @@ export function adviceOnMethod(method: string): string {
 /** What to do about calls on objects that this program does not rewrite. */
 export const OBJECTS: Readonly<Record<ObjectKind, string>> = {
   lease:
-    'a Session of etcdwire/locks replaces the lease: `signal` aborts when it is lost, close() revokes it, orphan() lets it expire',
+    "a Session of etcdwire/locks replaces the lease: `signal` aborts after close(), and with signal.reason.reason 'LeaseExpired' when the lease is lost; close() revokes it, orphan() lets it expire",
   watcher:
     'use `for await (const event of watch)`: event.type is put or delete, event.kv has key and text(); the loop throws the errors, and continues after an outage',
   lock: 'a Mutex of etcdwire/locks replaces the lock: tryLock() returns undefined if it is taken, and held.release() frees it',

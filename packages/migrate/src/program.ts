@@ -7,7 +7,7 @@ import { escapeControls } from '../../../src/internal.js';
 import { rewriteCall } from './calls.js';
 import { Names } from './names.js';
 import { rewriteConstruction, rewriteOptions } from './objects.js';
-import { Parser, type SourceFile, type TypeScript } from './parser.js';
+import { Parser, type Program, type SourceFile, type TypeScript } from './parser.js';
 import { createProgram } from './project.js';
 import { Rewriter, type Rewritten } from './rewriter.js';
 
@@ -161,7 +161,7 @@ function changesOf(
     path,
     files.map((file) => resolve(file)),
   );
-  const roots = files.map((file) => program.getSourceFile(resolve(file)) as SourceFile);
+  const roots = files.map((file) => rootOf(program, file));
   const names = new Names(parser, program.getTypeChecker(), roots);
   if (!roots.some((root) => names.loads(root).length > 0)) return { changes, problems };
   for (const [index, root] of roots.entries()) {
@@ -177,6 +177,12 @@ function changesOf(
     else problems.push({ file, problem: 'the parser would find errors in its new text; please report the file' });
   }
   return { changes, problems };
+}
+
+function rootOf(program: Program, file: string): SourceFile {
+  const root = program.getSourceFile(resolve(file));
+  if (root === undefined) throw new Error(`cannot read ${file}; no file was changed`);
+  return root;
 }
 
 function filesIn(path: string): readonly string[] {

@@ -297,20 +297,6 @@ describe('a comment of `etcdwire-migrate`', () => {
     expect(text).toContain('etcdwire has no method frobnicate; Client has get, put, delete,');
     expect(text).not.toMatch(/has no method close|docs\//);
   });
-
-  test('a TTL above an hour, or one whose value the file does not show', async () => {
-    const { migrated } = project();
-    const lease = (ttl: string) =>
-      migrated(
-        `${IMPORT}export async function f(days: number) {\n  const lease = client.lease(${ttl});\n}\nconst DAY = 86_400;\n`,
-      );
-    expect(lease('3_600')).toContain('Session.open(client, { ttl: 3_600 });');
-    expect(lease('3_601')).toContain('Session.open(client, { ttl: 3_601, allowLongTtl: true });');
-    expect(lease('DAY')).toContain('Session.open(client, { ttl: DAY, allowLongTtl: true });');
-    const unknown = lease('days * DAY');
-    expect(unknown).toContain('// etcdwire: a TTL above 3600 s also needs `allowLongTtl: true`');
-    expect(unknown).toContain('Session.open(client, { ttl: days * DAY });');
-  });
 });
 
 describe('`etcdwire-migrate`', () => {
@@ -378,6 +364,20 @@ describe('`etcdwire-migrate`', () => {
     chmodSync(join(folder, 'b.ts'), 0o444);
     const result = asOtherUser(() => migrate([folder]));
     expect(result).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('no file was changed') });
+    expect(readFileSync(join(folder, 'a.ts'), 'utf8')).toBe(IMPORT);
+  });
+
+  test('names a file that it may not read, and changes no file', () => {
+    const { folder } = project();
+    for (const name of ['a.ts', 'b.ts']) writeFileSync(join(folder, name), IMPORT);
+    chmodSync(folder, 0o755);
+    chmodSync(join(folder, 'b.ts'), 0o000);
+    const result = asOtherUser(() => migrate([folder]));
+    expect(result).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/cannot read .*b\.ts; no file/),
+    });
     expect(readFileSync(join(folder, 'a.ts'), 'utf8')).toBe(IMPORT);
   });
 

@@ -209,4 +209,18 @@ describe('a comment of `etcdwire-migrate`', () => {
     expect(text).toContain('resign()\n  await campaign.wait();');
     expect(text).toContain('leader.text() is the value\n  await observer.cancel();');
   });
+
+  test('marks a TTL above an hour, or one whose value the file does not show', async () => {
+    const { migrated } = project();
+    const lease = (ttl: string) =>
+      migrated(
+        `${IMPORT}export async function f(days: number) {\n  const lease = client.lease(${ttl});\n}\nconst DAY = 86_400;\n`,
+      );
+    expect(lease('3_600')).toContain('Session.open(client, { ttl: 3_600 });');
+    expect(lease('3_601')).toContain('Session.open(client, { ttl: 3_601, allowLongTtl: true });');
+    expect(lease('DAY')).toContain('Session.open(client, { ttl: DAY, allowLongTtl: true });');
+    const unknown = lease('days * DAY');
+    expect(unknown).toContain('// etcdwire: a TTL above 3600 s also needs `allowLongTtl: true`');
+    expect(unknown).toContain('Session.open(client, { ttl: days * DAY });');
+  });
 });
