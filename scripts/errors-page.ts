@@ -18,7 +18,7 @@ Every \`etcdwire\` method throws one class, \`EtcdError\`. Match on \`reason\`, 
 | field | what it says |
 |---|---|
 | \`reason\` | why the call failed: one of the names below |
-| \`outcome\` | what is known about a write: \`not-sent\`, \`rejected\` (nothing was done), \`unknown\` (the write may have been applied, or may still be applied later) or \`applied\` (only with [\`retryWrites\`](writes.md): applied once, at \`revision\`) |
+| \`outcome\` | what is known about a write: \`not-sent\`, \`rejected\` (nothing was done), \`unknown\` (the write may have been applied, or may still be applied later) or \`applied\` (only with [\`retryWrites\`](failures.md): applied once, at \`revision\`) |
 | \`code\` | the gRPC status |
 | \`problem\`, \`message\` | \`problem\` describes the failure; \`message\` adds the method, the endpoint and the outcome |
 | \`method\`, \`endpoint\` | the RPC that failed, and the endpoint of the member |
@@ -29,7 +29,7 @@ Every \`etcdwire\` method throws one class, \`EtcdError\`. Match on \`reason\`, 
 The outcome matters for writes. A failed read can always be repeated, and the client does so within the time limit. A
 write whose outcome is \`unknown\` may be repeated only if it does no harm to apply it twice. [Rule
 S27](semantics.md#s27-a-write-is-repeated-only-if-it-provably-was-not-processed) says when the client itself repeats a write,
-and [\`retryWrites\`](writes.md) lets it repeat every write safely. No error contains a value,
+and [\`retryWrites\`](failures.md) lets it repeat every write safely. No error contains a value,
 a token or a password. Only an error with reason [\`PermissionDenied\`](#permissiondenied) contains keys: those of the
 request. So does an error whose cause is such an error.
 `;

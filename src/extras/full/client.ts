@@ -87,7 +87,7 @@ export interface ClientOptions extends CoreClientOptions {
   /**
    * Whether the client repeats each write until a server answers or the time limit passes. A repeated write is still
    * applied at most once. The option `retryWrites` of a call overrides this option. Applies to `put`, `delete`, `txn`,
-   * the functions that use them, and these RPCs in `raw`; `docs/writes.md` describes the cost. Default false.
+   * the functions that use them, and these RPCs in `raw`; `docs/failures.md` describes the cost. Default false.
    */
   readonly retryWrites?: boolean | undefined;
   /**

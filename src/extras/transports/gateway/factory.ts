@@ -29,7 +29,7 @@ export interface GatewayOptions {
    * and workerd, true everywhere else.
    *
    * The client then guards every write and repeats it, as with the option `retryWrites` of `Client`, even if the client
-   * is a `CoreClient`: see `docs/writes.md`. If a request would take effect each time it arrives, and
+   * is a `CoreClient`: see `docs/failures.md`. If a request would take effect each time it arrives, and
    * a guard cannot prevent this, the client refuses to send the request: see `allowRepeatedWrites`.
    */
   readonly guardWrites?: boolean | undefined;
