@@ -11,7 +11,7 @@ export const PROGRAM_PAGES = {
   'docs/keys.md': 13,
   'docs/watches.md': 5,
   'docs/leases.md': 7,
-  'docs/connections.md': 12,
+  'docs/connections.md': 7,
   'docs/from-others.md': 2,
   'docs/go-clientv3.md': 1,
   'docs/locks.md': 5,
