@@ -10,7 +10,7 @@ export const PROGRAM_PAGES = {
   'docs/failures.md': 4,
   'docs/keys.md': 11,
   'docs/watches.md': 5,
-  'docs/leases.md': 7,
+  'docs/leases.md': 5,
   'docs/connections.md': 7,
   'docs/from-others.md': 2,
   'docs/go-clientv3.md': 1,

@@ -113,7 +113,7 @@ export const REPEATABLE_GRANT = { ...leaseMethods.leaseGrant, repeatable: true }
 /**
  * Keeps a lease alive until the keepalive is closed or the lease is lost. The deadline of the lease counts from the
  * time when the client sent the latest acknowledged request, so the server does not end the lease earlier, except in
- * the cases that `docs/locks.md` lists.
+ * the cases that `docs/leases.md` lists.
  *
  * @example
  * const lease = await etcd.lease.grant({ ttl: 10 });

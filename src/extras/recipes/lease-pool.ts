@@ -109,6 +109,11 @@ export class SharedLease {
  * Leases that keys with different TTLs share. A write gets the lease that ends first among those that live long enough,
  * and not too long, for its TTL. If there is no such lease, the pool requests one from the server. The client does not
  * renew the leases.
+ *
+ * Why keys share leases: each grant is a proposal to raft, and so is the end of each lease. The leader begins to revoke
+ * at most 500 leases every 500 ms, and has at most 16 revocations in progress (`revokeExpiredLeases` and
+ * `leaseRevokeRate` in server/lease/lessor.go, `maxPendingRevokes` in server/etcdserver/server.go). It deletes the keys
+ * of a lease in one revision, so a lease with very many keys blocks other writes for some time.
  */
 export class LeasePool {
   readonly #client: CoreKeyspace;
