@@ -183,7 +183,21 @@ export const CLIENT_HINTS = {
 const MIN_PING_INTERVAL_MS = 5_000;
 
 /**
- * Builds the channel of a client, and the layers around it. `options` is an object whose properties are checked
+ * Builds the channel of a client, and the layers around it. Each layer takes a call, may change, repeat or observe it,
+ * and passes it to the next one. From the outermost layer to the channel, with the layers of `Client` and of namespaces:
+ *
+ * - `retriedWrites`: guards writes and repeats them. For calls with `retryWrites`, and for a transport that may send a
+ *   request twice.
+ * - `namespaceTransport`: adds the prefix of a namespace to keys, and removes it from the keys in responses.
+ * - `withAutoSync`: replaces the endpoints from time to time, with `autoSyncIntervalMs`.
+ * - `withOrderedReads`: repeats a read whose response is too old, with `orderedReads`.
+ * - `withDenied`: says in the error of a denied permission which permission is missing.
+ * - `AuthenticatedTransport`: adds the token, and repeats a call whose token was refused, with credentials.
+ * - `withInterceptors`: calls the interceptors, once for all attempts that the channel makes.
+ * - `withDiagnostics`: publishes calls on the diagnostics channels of Node.js.
+ * - `Channel`: chooses the endpoint, and makes the attempts.
+ *
+ * `options` is an object whose properties are checked
  * already, except those in `CORE_CLIENT_OPTIONS` with `checkedLater`.
  *
  * @throws EtcdError, reason `InvalidInput`, if one of these properties is not allowed.

@@ -62,6 +62,15 @@ export function uniqueContender(session: Session, name: string, ownPrefix: strin
  * other key in the queue is before it. If this fails, for example because the wait timed out, deletes the queue key
  * (rules S21 and S22 in docs/semantics.md).
  *
+ *              first in the            key created,            no key before it
+ *              local queue             others before it        and own key present
+ *     acquire ──────────────► enqueue ─────────────────► waiting ───────────────► held ──► released
+ *                               │                          │                       │
+ *                               │ no key before it         │ signal, maxWaitMs,    │ session lost,
+ *                               └────────► held            │ session lost,         │ key deleted, maxHoldMs
+ *                                                          ▼ own key deleted       ▼
+ *                                                 key deleted, rejected          lost
+ *
  * @throws EtcdError if the wait is canceled or times out (see `WaitOptions`), if the session ends, or if the server
  * refuses a call.
  */

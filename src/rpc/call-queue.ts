@@ -58,6 +58,13 @@ interface Queue {
  * Bounds the number of calls that are in flight at each endpoint, and queues the other calls. Each class of calls has
  * one queue for each endpoint that the calls name, and one queue for the calls that name no endpoint. The calls of a
  * queue leave it in the order in which they entered it. The queues take turns: each turn lets at most one call leave.
+ *
+ * A call waits here until it has an endpoint. The streams of calls that have an endpoint wait in the `StreamTable` of
+ * their connection, because the client learns how many streams a server allows only from the SETTINGS of the
+ * connection, which a call opens after it has left this queue. `StreamTable` also holds the streams that `maxInFlight`
+ * does not count, and the calls that do not return to this queue: those that come from another endpoint after a failure,
+ * or from a connection that opens no more streams. If a call ends in one of the two queues, the outcome of the attempt is
+ * `not-sent`.
  */
 export class CallQueue {
   readonly #endpoints: EndpointPool;

@@ -12,7 +12,6 @@ const README_LINES_MAX = 80;
 /** The languages of the code blocks that each page must contain. Other tests run the `ts` and `console` blocks. */
 const RUN: Readonly<Record<string, readonly string[]>> = {
   'README.md': ['sh', 'ts'],
-  'docs/architecture.md': ['text'],
   'docs/command-line.md': ['console', 'json', 'sh', 'text'],
   'docs/connections.md': ['ts'],
   'docs/contributing.md': ['sh'],

@@ -67,6 +67,12 @@ interface Division {
  * The server watches are on the stream that all watches share, or on a separate stream while the watch is far behind
  * the store. etcd sends the responses of one stream one after another, so the large responses of a watch that catches
  * up would delay the events of the other watches on its stream.
+ *
+ *              far behind at the start or after a response
+ *      shared ───────────────────────────────────────────► separate ──── buffer full ───► paused
+ *        ▲ ▲       near the store, or progress                │  ▲ ◄── half empty ──────────┘ │
+ *        │ └──────────────────────────────────────────────────┘                               │
+ *        └─────────────────────────────────── after 5 s ──────────────────────────────────────┘
  */
 export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, undefined> {
   readonly #shared: WatchStream;

@@ -29,7 +29,24 @@ export interface Place {
   readonly sites: readonly Site[];
 }
 
-/** The state that the services of a member share: the state machine of one member. */
+/**
+ * The state that the services of a member share: the state machine of one member. This is the way of a put through a
+ * member:
+ *
+ * 1. `MemoryTransport.unary` passes the message, or a `ServerConnection` receives its HTTP/2 frames, or a `Gateway` its
+ *    JSON. `Router.find` finds the handler of the method.
+ * 2. The handler in `registerKv` checks the request in etcd's order: quota, fields, token, size, alarms, permissions and
+ *    lease. A failed check throws a `StatusError` with etcd's code and message.
+ * 3. The handler proposes the write that `Proposals.define` has defined. A member that is alone applies it at once: `Alone`.
+ * 4. In a cluster, `Replica.propose` gives the command a number and passes it to `Raft.propose`, which forwards it to the
+ *    leader. The command contains all random choices, such as the ID of a lease. When a majority has the entry, each
+ *    member applies it with `Proposals.apply`. At the member that proposed the command, the result is the response.
+ * 5. `Store.write` starts a `WriteTransaction`, whose commit makes the change visible at the next revision and passes
+ *    it to the `WatchHub`. Watches that have caught up get the event before the put returns.
+ *
+ * A linearizable read proposes nothing: see `ReadLoop`. Renewals of leases go to the leader, whose `Lessor` is the only
+ * one with running TTLs.
+ */
 export class Member {
   readonly settings: MemberSettings;
   readonly store: Store = new Store();

@@ -4,21 +4,17 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { PACKAGES, ROOMS } from '../../scripts/rooms.js';
 
-// Some sections of docs/architecture.md list, in numbered steps, the functions that a call or event passes through. A
-// link in such a step names a function or method and leads to its file, such as [`Http2Stream.send`](../src/x.ts). So do
-// links in src/README.md, such as [`CallOptions`](rpc/rpc.ts).
+// Three sections of src/README.md, the walks, list in numbered steps the functions that a call or event passes through. A
+// link in such a step names a function or method and leads to its file, such as [`Http2Stream.take`](wire/http2/stream.ts).
+// So do links in the tables of the page, such as [`CallOptions`](rpc/rpc.ts).
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const PAGE = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
 const HOUSE = readFileSync(join(ROOT, 'src/README.md'), 'utf8');
-const HOPS = [
-  ...[...PAGE.matchAll(/\[`([\w.#]+)`\]\(\.\.\/(src\/[^)]+)\)/g)].map(([, name = '', file = '']) => ({ name, file })),
-  ...[...HOUSE.matchAll(/\[`([\w.#]+)`\]\((\w[^)]+\.ts)\)/g)].map(([, name = '', file = '']) => ({
-    name,
-    file: `src/${file}`,
-  })),
-];
-const WALKS = ['A put', 'A watch event', 'A contended lock', 'A keepalive'];
+const HOPS = [...HOUSE.matchAll(/\[`([\w.#]+)`\]\((\w[^)]+\.ts)\)/g)].map(([, name = '', file = '']) => ({
+  name,
+  file: `src/${file}`,
+}));
+const WALKS = ['A put', 'A watch event', 'A contended lock'];
 
 /** Whether the source defines a function, class, constant, method or accessor of this name. */
 function defines(source: string, name: string): boolean {
@@ -32,7 +28,7 @@ function defines(source: string, name: string): boolean {
 }
 
 function section(heading: string): string {
-  return PAGE.split(`\n### ${heading}\n`)[1]?.split(/\n##/)[0] ?? '';
+  return HOUSE.split(`\n## ${heading}\n`)[1]?.split(/\n##/)[0] ?? '';
 }
 
 it('src/README.md has a row for each room and package of scripts/rooms.ts, in the same order', () => {
@@ -41,7 +37,7 @@ it('src/README.md has a row for each room and package of scripts/rooms.ts, in th
   expect(rows).toEqual([...ROOMS.map(({ folder }) => folder), ...packages]);
 });
 
-describe('docs/architecture.md', () => {
+describe('src/README.md', () => {
   it.each(HOPS)('links $name to $file, which defines that name', ({ name, file }) => {
     expect(existsSync(join(ROOT, file))).toBe(true);
     const source = readFileSync(join(ROOT, file), 'utf8');
