@@ -12,6 +12,7 @@ const README_LINES_MAX = 80;
 /** The languages of the code blocks that each page must contain. Other tests run the `ts` and `console` blocks. */
 const RUN: Readonly<Record<string, readonly string[]>> = {
   'README.md': ['sh', 'ts'],
+  'docs/benchmarks.md': ['sh'],
   'docs/command-line.md': ['console', 'json', 'sh', 'text'],
   'docs/connections.md': ['ts'],
   'docs/contributing.md': ['sh'],

@@ -10,7 +10,6 @@ import { ownEtcd } from '../../support/own-etcd.js';
 // In these tests, a process is frozen (SIGSTOP) or idle. Meanwhile its connection dies without a packet, as when a NAT
 // forgets the connection.
 // Rule S43 (docs/semantics.md): The client tests the connection before it sends the next request.
-// docs/benchmarks.md has the times until the answers.
 
 const FROZEN_MS = 5_000;
 
