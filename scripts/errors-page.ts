@@ -13,31 +13,40 @@ const INTRODUCTION = `# Errors
 
 <!-- Written by scripts/errors-page.ts. Do not edit. -->
 
-Every \`etcdwire\` method throws one class, \`EtcdError\`. Match on \`reason\`, never on the text:
+Every method of \`etcdwire\` throws one class, \`EtcdError\`. Look up its \`reason\` on this page. Match on \`reason\`, never
+on the text:
+
+\`\`\`ts
+import { connect, EtcdError } from 'etcdwire';
+
+const etcd = await connect({ endpoints: ['http://127.0.0.1:2379'] });
+try {
+  await etcd.get('color', { revision: 1_000_000n });
+} catch (error) {
+  if (!(error instanceof EtcdError)) throw error;
+  console.log(error.reason, error.outcome); // FutureRev rejected
+}
+await etcd.close();
+\`\`\`
 
 | field | what it says |
 |---|---|
-| \`reason\` | why the call failed: one of the names below |
-| \`outcome\` | what is known about a write: \`not-sent\`, \`rejected\` (nothing was done), \`unknown\` (the write may have been applied, or may still be applied later) or \`applied\` (only with [\`retryWrites\`](failures.md): applied once, at \`revision\`) |
+| \`reason\` | why the call failed |
+| \`outcome\` | whether a write was applied: [When etcd fails](failures.md) says what to do for each outcome |
 | \`code\` | the gRPC status |
-| \`problem\`, \`message\` | \`problem\` describes the failure; \`message\` adds the method, the endpoint and the outcome |
-| \`method\`, \`endpoint\` | the RPC that failed, and the endpoint of the member |
-| \`compactRevision\` | with reason \`Compacted\`: the oldest revision available, if the server names it |
-| \`revision\` | with outcome \`applied\`: the revision at which the write was applied |
+| \`problem\`, \`message\` | the failure; \`message\` adds the method, the endpoint and the outcome |
+| \`method\`, \`endpoint\` | the RPC, and the endpoint of the member |
+| \`compactRevision\` | with \`Compacted\`: the oldest revision available |
+| \`revision\` | with outcome \`applied\`: the revision of the write |
 | \`cause\` | the error or abort reason that led to this error |
 
-The outcome matters for writes. A failed read can always be repeated, and the client does so within the time limit. A
-write whose outcome is \`unknown\` may be repeated only if it does no harm to apply it twice. [Rule
-S27](semantics.md#s27-a-write-is-repeated-only-if-it-provably-was-not-processed) says when the client itself repeats a write,
-and [\`retryWrites\`](failures.md) lets it repeat every write safely. No error contains a value,
-a token or a password. Only an error with reason [\`PermissionDenied\`](#permissiondenied) contains keys: those of the
-request. So does an error whose cause is such an error.
+No error contains a value, a token or a password. Only \`PermissionDenied\` contains keys: those of the request.
 `;
 
 const CLIENT_PART = `
 ## Reasons of the client
 
-"none" in the column "outcome" means that the error does not concern a write, so its outcome has no meaning.
+The outcome is "none" if the error does not concern a write.
 
 | reason | cause | outcome | remedy |
 |---|---|---|---|
@@ -46,19 +55,18 @@ const CLIENT_PART = `
 const SERVER_PART = `
 ## Reasons of the server
 
-The names come from Go's \`rpctypes\`, without the prefix \`Err\`. Only \`ProposalDropped\` has no name there. The second
-column is the message that the server sends, without \`etcdserver: \`, followed by the gRPC status.
+The names are those of Go's \`rpctypes\`, without the prefix \`Err\`, and \`ProposalDropped\`. The message of the server
+stands in quotation marks, without \`etcdserver: \`. The outcome is \`rejected\`, unless the row says otherwise.
 
-| reason | message (status) | cause | outcome | remedy |
-|---|---|---|---|---|
+| reason | message and cause | remedy |
+|---|---|---|
 `;
 
 const REFUSALS_PART = `
 ## Refusals that prove nothing
 
-The members of a cluster carry out a write one after another, from the same log. As a rule, all of them refuse it or all
-of them carry it out, so a refusal has the outcome \`rejected\`. The refusals in this table are the exceptions. Their
-outcome is \`unknown\`.
+The members of a cluster carry out a write one after another, from the same log. If one refuses it, all refuse it, so
+the outcome is \`rejected\`. In these cases, the outcome is \`unknown\`:
 
 | RPC | refusals | carried out by | why |
 |---|---|---|---|
@@ -66,21 +74,15 @@ outcome is \`unknown\`.
 
 /** The members that may have carried out a request although one member has refused it, and the reason for it. */
 const EXCEPTIONS: Readonly<Record<string, readonly [members: string, why: string]>> = {
-  'KV/Put': ['all members', 'The members check the quota again while they carry out the write.'],
+  'KV/Put': ['all members', 'The members check the quota again.'],
   'Lease/LeaseGrant': ['all members', 'as for `KV/Put`'],
   'KV/Txn': [
-    '`NoSpace`: all members; otherwise: all members except for the one that refused',
-    'Before etcd 3.7, only the member that received a transaction checks reads beside a write, outside of nested transactions ([etcd issue 18667](https://github.com/etcd-io/etcd/issues/18667)). The data of the members then differ for good. Without such a read, or if a condition reads the same key or range, the outcome is `rejected`. The client refuses a read with `revision` beside a write, and puts the reads of transactions with [guards](locks.md#guards) into nested transactions. Grant `readwrite` instead of `write` to users whose transactions also read.',
+    '`NoSpace`: all members; otherwise: all except for the one that refused',
+    'Before etcd 3.7, only the member that received a transaction checks reads beside a write ([etcd issue 18667](https://github.com/etcd-io/etcd/issues/18667)), so the data of the members differ for good. Without such a read, or if a condition reads the same keys, the outcome is `rejected`. The client refuses a read with `revision` beside a write. Grant `readwrite` instead of `write` to users whose transactions also read.',
   ],
-  'Cluster/MemberAdd': [
-    'members with a higher `--max-learners`',
-    'Each member compares the number of learners with its own limit.',
-  ],
-  'Cluster/MemberPromote': [
-    'all members',
-    'A follower passes the request on to the leader, and repeats it if no answer arrives. The refusal may belong to the repetition.',
-  ],
-  'Lock/Lock': ['all members', 'etcd puts a key, and then waits. The refusal may belong to the wait.'],
+  'Cluster/MemberAdd': ['members with a higher `--max-learners`', 'Each member has its own limit.'],
+  'Cluster/MemberPromote': ['all members', 'The refusal may belong to a repetition by a follower.'],
+  'Lock/Lock': ['all members', 'etcd puts a key, and then waits.'],
   'Election/Campaign': ['all members', 'as for `Lock/Lock`'],
 };
 
@@ -113,8 +115,10 @@ const clientRows = Object.entries(CLIENT_REASONS).map(([reason, { cause, outcome
 const serverRows = Object.entries(SERVER_ERRORS).map(([key, [status, message]]) => {
   const reason = key as ServerReason;
   const { cause, remedy } = SERVER_REASONS[reason];
-  const outcome = ALSO_OF_THE_CLIENT[reason] ?? code(outcomeOf(reason, errorFromStatus(status, message).outcome));
-  return row([name(reason), `${message.replace('etcdserver: ', '')} (${status})`, cause, outcome, remedy]);
+  const outcome = ALSO_OF_THE_CLIENT[reason] ?? outcomeOf(reason, errorFromStatus(status, message).outcome);
+  const details = [cause, outcome && `Outcome ${outcome}.`].filter(Boolean).join(' ');
+  const quoted = `"${message.replace('etcdserver: ', '')}"`;
+  return row([name(reason), details === '' ? quoted : `${quoted}: ${details}`, remedy]);
 });
 
 const refusalRows = Object.entries(REFUSALS).map(([path, { inconclusive, conclusive }]) => {
@@ -125,9 +129,11 @@ const refusalRows = Object.entries(REFUSALS).map(([path, { inconclusive, conclus
   return row([code(rpc), refusals, members, why]);
 });
 
-function outcomeOf(reason: ServerReason, usual: Outcome): string {
+/** Returns undefined if the outcome is always `rejected`. */
+function outcomeOf(reason: ServerReason, usual: Outcome): string | undefined {
   const hasExceptions = Object.values(REFUSALS).some(({ inconclusive }) => inconclusive?.includes(reason));
-  return hasExceptions && usual !== 'unknown' ? `\`${usual}\`, with [exceptions](#refusals-that-prove-nothing)` : usual;
+  if (usual !== 'rejected') return code(usual);
+  return hasExceptions ? '`rejected`, with [exceptions](#refusals-that-prove-nothing)' : undefined;
 }
 
 writeFileSync(

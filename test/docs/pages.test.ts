@@ -17,6 +17,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/connections.md': ['ts'],
   'docs/contributing.md': ['sh'],
   'docs/failures.md': ['ts'],
+  'docs/errors.md': ['ts'],
   'docs/faults.md': ['sh'],
   'docs/from-etcd3.md': ['ts'],
   'docs/from-others.md': ['ts'],
