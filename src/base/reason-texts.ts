@@ -172,83 +172,44 @@ const REPEAT_READ = 'The client repeats reads on its own.';
 const CHECK_WRITE = 'Before you repeat a write, read what it should have changed.';
 
 export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
-  EmptyKey: {
-    remedy: 'Give a key. `fromKey` and `prefix` name ranges.',
-  },
+  EmptyKey: { remedy: 'Give a key. `fromKey` and `prefix` name ranges.' },
   KeyNotFound: {
     cause: 'A put with `ignoreValue` or `ignoreLease` needs a key that exists.',
     remedy: 'Put the key with a value first.',
   },
-  ValueProvided: {
-    cause: 'A put with `ignoreValue` has a value.',
-    remedy: 'Leave the value empty.',
-  },
+  ValueProvided: { cause: 'A put with `ignoreValue` has a value.', remedy: 'Leave the value empty.' },
   LeaseProvided: { cause: 'A put with `ignoreLease` has a lease.', remedy: 'Leave the lease out.' },
   TooManyOps: {
     cause: 'Above `--max-txn-ops`.',
     remedy: "Split the transaction, or raise the server's limit and the client's `maxTxnOps`.",
   },
-  DuplicateKey: {
-    remedy: 'Write each key once in a transaction.',
-  },
-  InvalidClientAPIVersion: {
-    remedy: 'Use a supported etcd version.',
-  },
-  InvalidSortOption: {
-    remedy: 'Use another `sort`.',
-  },
+  DuplicateKey: { remedy: 'Write each key once in a transaction.' },
+  InvalidClientAPIVersion: { remedy: 'Use a supported etcd version.' },
+  InvalidSortOption: { remedy: 'Use another `sort`.' },
   Compacted: {
     cause: 'The revision was compacted. `compactRevision` is the oldest one available.',
     remedy: 'Read the current state, and watch from its revision. `mirror` and `cachedRange` do so themselves.',
   },
-  FutureRev: {
-    remedy: 'Use a revision from a response of the same cluster.',
-  },
+  FutureRev: { remedy: 'Use a revision from a response of the same cluster.' },
   NoSpace: {
     cause: 'The database has reached `--quota-backend-bytes`. etcd may apply a write in spite of this error.',
     remedy: 'Compact with `physical: true`, defragment every member, then `maintenance.disarm` the alarm.',
   },
-  LeaseNotFound: {
-    cause: 'The lease expired or was revoked.',
-    remedy: 'Grant a new lease, or open a new session.',
-  },
-  LeaseExist: {
-    remedy: 'Choose another id, or let the client choose it.',
-  },
-  LeaseTTLTooLarge: {
-    cause: 'The TTL is above 9,000,000,000 s.',
-    remedy: 'Use a smaller TTL.',
-  },
-  WatchCanceled: {
-    remedy: 'Open a new watch.',
-  },
-  MemberExist: {
-    remedy: 'Read `cluster.memberList` first.',
-  },
-  PeerURLExist: {
-    remedy: 'Remove that member, or use another URL.',
-  },
+  LeaseNotFound: { cause: 'The lease expired or was revoked.', remedy: 'Grant a new lease, or open a new session.' },
+  LeaseExist: { remedy: 'Choose another id, or let the client choose it.' },
+  LeaseTTLTooLarge: { cause: 'The TTL is above 9,000,000,000 s.', remedy: 'Use a smaller TTL.' },
+  WatchCanceled: { remedy: 'Open a new watch.' },
+  MemberExist: { remedy: 'Read `cluster.memberList` first.' },
+  PeerURLExist: { remedy: 'Remove that member, or use another URL.' },
   MemberNotEnoughStarted: {
     remedy: 'Start the stopped members first, so that a quorum remains, or add the member as a learner.',
   },
-  MemberBadURLs: {
-    remedy: 'Give URLs such as `http://10.0.0.1:2380`.',
-  },
-  MemberNotFound: {
-    remedy: 'Read `cluster.memberList` first.',
-  },
-  MemberNotLearner: {
-    remedy: 'None needed: the member already votes.',
-  },
-  LearnerNotReady: {
-    remedy: 'Wait, then promote the learner again.',
-  },
-  TooManyLearners: {
-    remedy: 'Promote or remove a learner first.',
-  },
-  ClusterIDMismatch: {
-    remedy: "Check the member's configuration.",
-  },
+  MemberBadURLs: { remedy: 'Give URLs such as `http://10.0.0.1:2380`.' },
+  MemberNotFound: { remedy: 'Read `cluster.memberList` first.' },
+  MemberNotLearner: { remedy: 'None needed: the member already votes.' },
+  LearnerNotReady: { remedy: 'Wait, then promote the learner again.' },
+  TooManyLearners: { remedy: 'Promote or remove a learner first.' },
+  ClusterIDMismatch: { remedy: "Check the member's configuration." },
   RequestTooLarge: {
     cause: 'Above `--max-request-bytes`.',
     remedy: "Send smaller values, or raise the server's limit and the client's `maxRequestBytes`.",
@@ -257,59 +218,33 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     cause: 'The member applies entries too slowly.',
     remedy: 'Raise `timeoutMs`, because the client repeats the call until then, or send fewer writes at a time.',
   },
-  RootUserNotExist: {
-    remedy: 'Add the user before `auth.enable`.',
-  },
-  RootRoleNotExist: {
-    remedy: 'Grant the role before `auth.enable`.',
-  },
-  UserAlreadyExist: {
-    remedy: 'Choose another name.',
-  },
+  RootUserNotExist: { remedy: 'Add the user before `auth.enable`.' },
+  RootRoleNotExist: { remedy: 'Grant the role before `auth.enable`.' },
+  UserAlreadyExist: { remedy: 'Choose another name.' },
   UserEmpty: {
     cause: 'Also if authentication is on and the call has no token.',
     remedy: 'Give a name, or give the client `auth`.',
   },
-  UserNotFound: {
-    remedy: 'Read `auth.userList` first.',
-  },
-  RoleAlreadyExist: {
-    remedy: 'Choose another name.',
-  },
-  RoleNotFound: {
-    remedy: 'Read `auth.roleList` first.',
-  },
-  RoleEmpty: {
-    remedy: 'Give a name.',
-  },
-  AuthFailed: {
-    remedy: 'Correct `auth`. The client does not try the same password again.',
-  },
-  PermissionNotGiven: {
-    remedy: 'Give a permission.',
-  },
+  UserNotFound: { remedy: 'Read `auth.userList` first.' },
+  RoleAlreadyExist: { remedy: 'Choose another name.' },
+  RoleNotFound: { remedy: 'Read `auth.roleList` first.' },
+  RoleEmpty: { remedy: 'Give a name.' },
+  AuthFailed: { remedy: 'Correct `auth`. The client does not try the same password again.' },
+  PermissionNotGiven: { remedy: 'Give a permission.' },
   PermissionDenied: {
     cause: 'The error names the user and the keys of the request.',
     remedy:
       'Grant a role with the permission. Locks, queues and the gateway also use keys that the caller does not name.',
   },
-  RoleNotGranted: {
-    remedy: 'Read `auth.userGet` first.',
-  },
-  PermissionNotGranted: {
-    remedy: 'Read `auth.roleGet` first.',
-  },
-  AuthNotEnabled: {
-    remedy: 'Call `auth.enable`, or leave `auth` out.',
-  },
+  RoleNotGranted: { remedy: 'Read `auth.userGet` first.' },
+  PermissionNotGranted: { remedy: 'Read `auth.roleGet` first.' },
+  AuthNotEnabled: { remedy: 'Call `auth.enable`, or leave `auth` out.' },
   InvalidAuthToken: {
     cause:
       'The token is unknown or expired, and the client cannot renew it: the caller gave it, or three new ones were refused.',
     remedy: 'Give a valid token, or `username` and `password`, which the client exchanges for tokens.',
   },
-  InvalidAuthMgmt: {
-    remedy: 'Check its arguments.',
-  },
+  InvalidAuthMgmt: { remedy: 'Check its arguments.' },
   AuthOldRevision: {
     cause: 'Users or roles have changed since, and new tokens were refused, too.',
     remedy: 'Repeat the call.',
@@ -318,35 +253,18 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     cause: 'The member has not processed the call.',
     remedy: 'The client repeats the call, also at another member, until its time limit.',
   },
-  NotLeader: {
-    cause: 'From `moveLeader`: no endpoint is the leader.',
-    remedy: 'Name all members as `endpoints`.',
-  },
-  LeaderChanged: {
-    remedy: `${REPEAT_READ} ${CHECK_WRITE}`,
-  },
-  NotCapable: {
-    remedy: 'Upgrade all members.',
-  },
-  Stopped: {
-    remedy: `${REPEAT_READ} ${CHECK_WRITE}`,
-  },
-  Timeout: {
-    remedy: `${REPEAT_READ} ${CHECK_WRITE}`,
-  },
-  TimeoutDueToLeaderFail: {
-    remedy: `${REPEAT_READ} ${CHECK_WRITE}`,
-  },
-  TimeoutDueToConnectionLost: {
-    remedy: `Check the network between the members. ${CHECK_WRITE}`,
-  },
+  NotLeader: { cause: 'From `moveLeader`: no endpoint is the leader.', remedy: 'Name all members as `endpoints`.' },
+  LeaderChanged: { remedy: `${REPEAT_READ} ${CHECK_WRITE}` },
+  NotCapable: { remedy: 'Upgrade all members.' },
+  Stopped: { remedy: `${REPEAT_READ} ${CHECK_WRITE}` },
+  Timeout: { remedy: `${REPEAT_READ} ${CHECK_WRITE}` },
+  TimeoutDueToLeaderFail: { remedy: `${REPEAT_READ} ${CHECK_WRITE}` },
+  TimeoutDueToConnectionLost: { remedy: `Check the network between the members. ${CHECK_WRITE}` },
   TimeoutWaitAppliedIndex: {
     cause: 'The member is too far behind for a linearizable read.',
     remedy: `${REPEAT_READ} Check the disk of the member.`,
   },
-  Unhealthy: {
-    remedy: 'Check the members, then repeat the change.',
-  },
+  Unhealthy: { remedy: 'Check the members, then repeat the change.' },
   Corrupt: {
     cause: 'The members found different data.',
     remedy: 'Follow the etcd guide on data corruption before you write again.',
@@ -355,24 +273,12 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     cause: 'The client uses another endpoint if there is one.',
     remedy: 'Name a voting member as endpoint.',
   },
-  BadLeaderTransferee: {
-    remedy: 'Choose a started, voting member.',
-  },
-  WrongDowngradeVersionFormat: {
-    remedy: 'Give a version such as `3.6`.',
-  },
-  InvalidDowngradeTargetVersion: {
-    remedy: 'Give the version that is one minor version below the cluster.',
-  },
-  ClusterVersionUnavailable: {
-    remedy: 'Repeat the call later.',
-  },
-  DowngradeInProcess: {
-    remedy: 'Cancel the downgrade, or wait until it ends.',
-  },
-  NoInflightDowngrade: {
-    remedy: 'None needed.',
-  },
+  BadLeaderTransferee: { remedy: 'Choose a started, voting member.' },
+  WrongDowngradeVersionFormat: { remedy: 'Give a version such as `3.6`.' },
+  InvalidDowngradeTargetVersion: { remedy: 'Give the version that is one minor version below the cluster.' },
+  ClusterVersionUnavailable: { remedy: 'Repeat the call later.' },
+  DowngradeInProcess: { remedy: 'Cancel the downgrade, or wait until it ends.' },
+  NoInflightDowngrade: { remedy: 'None needed.' },
   Canceled: {
     cause: 'The caller aborted the `signal`, whose reason is the `cause`, or the server canceled the request.',
     remedy: CHECK_WRITE,
@@ -386,9 +292,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     cause: 'From `raw.lock.lock`: the lease ended during the wait.',
     remedy: 'Grant a new lease, keep it alive, and call `lock` again.',
   },
-  ElectionNoLeader: {
-    remedy: 'Wait for a leader, for example with `observe`.',
-  },
+  ElectionNoLeader: { remedy: 'Wait for a leader, for example with `observe`.' },
   ElectionNotLeader: {
     cause: 'From `raw.election.proclaim`.',
     remedy: 'Stop the work of the leader, and call `campaign` again.',
