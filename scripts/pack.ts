@@ -30,9 +30,9 @@ const BUILD_SOURCES = [
 /** Matches a link or an image in Markdown. The groups are the shown part with its brackets, and the target. */
 const LINK = /(!?\[(?:[^[\]]|\[[^[\]]*\])*\])\(([^)\s]+)\)/g;
 
-/** The packages of programs: the functions that build them, and the pages of docs/ that they contain. */
+/** The packages of programs: the functions that build them, and the pages that they contain beside their README.md. */
 const PROGRAMS = {
-  cli: { build: buildCli, pages: ['docs/command-line.md', 'docs/traffic.md'] },
+  cli: { build: buildCli, pages: ['packages/cli/docs/guide.md', 'packages/cli/docs/traffic.md'] },
   migrate: { build: buildMigrate, pages: ['docs/from-etcd3.md'] },
 } as const;
 
@@ -55,8 +55,10 @@ export function pack(into: string): string {
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
     writeManifest(copy, manifest);
     const docs = readdirSync(join(copy, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name}`);
+    const placeOf = (name: string): string | undefined =>
+      files.some((each) => name === each || name.startsWith(`${each}/`)) ? name : undefined;
     for (const page of [...files, ...docs].filter((name) => name.endsWith('.md')))
-      redirectLinks(copy, page, '', files, targetOf(manifest));
+      redirectLinks(copy, page, placeOf, targetOf(manifest));
   });
 }
 
@@ -70,12 +72,13 @@ export async function packProgram(name: keyof typeof PROGRAMS, into: string): Pr
       const folder = `packages/${name}`;
       const { scripts: _, ...manifest } = manifestOf(`${folder}/package.json`) as Manifest & { scripts: object };
       cpSync(built, copy, { recursive: true });
-      cpSync(join(root, folder, 'README.md'), join(copy, 'README.md'));
       cpSync(join(root, 'LICENSE'), join(copy, 'LICENSE'));
-      for (const page of pages) cpSync(join(root, page), join(copy, page));
+      // A page in the folder of the package keeps its place there. A page of docs/ has the same place in the package.
+      const packed = [`${folder}/README.md`, ...pages];
+      const places = new Map(packed.map((page) => [page, page.replace(`${folder}/`, '')]));
+      for (const [page, place] of places) cpSync(join(root, page), join(copy, place));
       writeManifest(copy, manifest);
-      redirectLinks(copy, 'README.md', folder, pages, targetOf(manifest));
-      for (const page of pages) redirectLinks(copy, page, '', pages, targetOf(manifest));
+      for (const page of packed) redirectLinks(copy, page, (name) => places.get(name), targetOf(manifest));
     });
   } finally {
     rmSync(built, { recursive: true });
@@ -147,25 +150,25 @@ function targetOf({ version }: Pick<Manifest, 'version'>): string | undefined {
 
 /**
  * Redirects links to files that the package does not contain, such as tests, to the repository. If the repository is
- * not known, replaces these links with their text. `folder` is the folder of the package in the repository, and `files`
- * are the packed files and folders.
+ * not known, replaces these links with their text. `page` is a path in the repository. `placeOf` returns the path in the
+ * package for a path in the repository, and undefined if the package does not contain the path.
  */
 function redirectLinks(
   copy: string,
   page: string,
-  folder: string,
-  files: readonly string[],
+  placeOf: (name: string) => string | undefined,
   repository: string | undefined,
 ): void {
-  const path = join(copy, page);
-  const text = readFileSync(path, 'utf8').replace(LINK, (link, shown: string, target: string) => {
-    if (/^(https?:|#)/.test(target)) return link;
-    const [file = '', anchor] = target.split('#');
-    // The page is in `folder` of the repository, and in the root of the package.
-    const name = normalize(join(folder, dirname(page), file));
-    const isPacked = files.some((each) => name === each || name.startsWith(`${each}/`));
+  const place = placeOf(page) ?? page;
+  const path = join(copy, place);
+  const text = readFileSync(path, 'utf8').replace(LINK, (link, shown: string, given: string) => {
+    if (/^(https?:|#)/.test(given)) return link;
+    const [file = '', anchor] = given.split('#');
+    const name = normalize(join(dirname(page), file));
+    const target = placeOf(name);
     const end = anchor === undefined ? '' : `#${anchor}`;
-    if (isPacked && existsSync(join(copy, name))) return `${shown}(${relative(dirname(page), name)}${end})`;
+    if (target !== undefined && existsSync(join(copy, target)))
+      return `${shown}(${relative(dirname(place), target)}${end})`;
     if (repository === undefined) return shown.replace(/^!?\[|\]$/g, '');
     // GitHub shows a page about a picture at `blob`, and the picture itself at `raw`.
     const address = shown.startsWith('!') ? repository.replace('/blob/', '/raw/') : repository;

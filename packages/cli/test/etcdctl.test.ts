@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Line, type Ran, type Side, startPair } from '../../../test/support/etcdctl-pair.js';
 import { EQUAL_LINES, REFUSED_LINES } from './etcdctl-lines.js';
 
-const PAGE = readFileSync(new URL('../../../docs/command-line.md', import.meta.url), 'utf8');
+const PAGE = readFileSync(new URL('../docs/guide.md', import.meta.url), 'utf8');
 
 /** Returns the command lines that the page lists because they differ on purpose. */
 function listedLines(): Line[] {
@@ -60,7 +60,7 @@ it('the mode of etcdctl refuses a wrong value of a flag with the text of etcdctl
   }
 });
 
-it('the command lines that docs/command-line.md lists differ from etcdctl', async (context) => {
+it('the command lines that docs/guide.md lists differ from etcdctl', async (context) => {
   if (pair === undefined) return context.skip('there is no etcdctl 3.6 on this machine');
   const lines = listedLines();
   expect(lines.length).toBeGreaterThan(5);

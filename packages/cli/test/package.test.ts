@@ -50,7 +50,7 @@ describe('the package etcdwire-cli', () => {
     expect(files.filter((file) => !/^dist\/.*\.cjs$/.test(file)).toSorted()).toEqual([
       'LICENSE',
       'README.md',
-      'docs/command-line.md',
+      'docs/guide.md',
       'docs/traffic.md',
       'package.json',
     ]);
@@ -61,7 +61,7 @@ describe('the package etcdwire-cli', () => {
   test('contains pages whose links lead only to files in the package', () => {
     const broken = pagesIn(installed).flatMap((page) => brokenLinks(installed, page).map((link) => `${page}: ${link}`));
     expect(broken).toEqual([]);
-    expect(linksOf(installed, 'README.md')).toEqual(['docs/command-line.md', 'docs/traffic.md']);
+    expect(linksOf(installed, 'README.md')).toEqual(['docs/guide.md#exit-codes', 'docs/guide.md', 'docs/traffic.md']);
   });
 
   test('contains copies of the libraries that SECURITY.md names, and of no others', () => {
@@ -104,14 +104,14 @@ describe('the package etcdwire-cli', () => {
     expect(readdirSync(join(cache, 'etcdwire/compile-cache'), { recursive: true }).length).toBeGreaterThan(1);
   });
 
-  test('has a command line that becomes one executable with the commands of docs/command-line.md', async () => {
+  test('has a command line that becomes one executable with the commands of docs/guide.md', async () => {
     const project = temporaryFolder();
     mkdirSync(join(project, 'node_modules'));
     cpSync(installed, join(project, 'node_modules/etcdwire-cli'), { recursive: true });
     for (const name of ['esbuild', '@esbuild', 'postject'])
       cpSync(join(root, 'node_modules', name), join(project, 'node_modules', name), { recursive: true });
     symlinkSync(join(root, 'node_modules/.bin'), join(project, 'node_modules/.bin'));
-    const page = readFileSync(join(root, 'docs/command-line.md'), 'utf8');
+    const page = readFileSync(join(root, 'packages/cli/docs/guide.md'), 'utf8');
     const [, commands = ''] = /^```sh\nnpm install etcdwire-cli esbuild postject\n(.*?)^```$/ms.exec(page) ?? [];
     const path = [dirname(process.execPath), process.env.PATH].join(delimiter);
     const env = { ...process.env, PATH: path, ETCDCTL_ENDPOINTS: inject('endpoints').join(',') };

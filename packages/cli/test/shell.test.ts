@@ -6,8 +6,31 @@ import { cli, PROGRAM } from '../../../test/support/cli.js';
 import { openClient, unique } from '../../../test/support/client.js';
 import { ownEtcd } from '../../../test/support/own-etcd.js';
 import { temporaryFolder } from '../../../test/support/temporary-folder.js';
+import { slugOf } from '../../learn/src/site/slug.js';
+import { run } from '../src/program.js';
 
-const PAGE = readFileSync(new URL('../../../docs/command-line.md', import.meta.url), 'utf8');
+const PAGES = new Map(
+  ['README.md', 'docs/guide.md', 'docs/traffic.md'].map((page) => [
+    page,
+    readFileSync(new URL(`../${page}`, import.meta.url), 'utf8'),
+  ]),
+);
+
+const FLAG = /(?<![\w-])--[a-z][a-z-]*[a-z]\b/g;
+/** The flags of other programs in the pages, a wrong flag, and the beginning of the flags `--dest-…`. */
+const OTHER_FLAGS = new Set(['--global', '--etcd', '--nonsense', '--dest']);
+
+/** Runs `--help` in this process, because it needs no server. */
+async function helpOf(args: readonly string[]): Promise<string> {
+  let stdout = '';
+  const write = (text: string | Uint8Array): void => {
+    stdout += String(text);
+  };
+  const { signal: interrupted } = new AbortController();
+  const io = { stdin: process.stdin, stdout: { write }, stderr: { write }, interrupted };
+  await run([...args, '--help'], io);
+  return stdout;
+}
 
 /** Returns the completions that etcdwire offers for the last word. */
 async function completed(...words: readonly string[]): Promise<readonly string[]> {
@@ -85,20 +108,29 @@ it.each([
 });
 
 it('the help of every command has an example, and names an existing part of the documentation', async () => {
-  const anchors = new Set(
-    [...PAGE.matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
-      title
-        .toLowerCase()
-        .replaceAll(/[^\w\- ]/g, '')
-        .replaceAll(' ', '-'),
-    ),
+  const anchors = [...PAGES].flatMap(([page, text]) =>
+    [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => `${page}#${slugOf(title, new Map())}`),
   );
-  for (const args of [['get'], ['lock'], ['member', 'add'], ['call'], ['trace'], ['completion'], ['version']]) {
-    const { stdout } = await cli([...args, '--help']);
+  const { stdout: names } = await cli(['__complete', '--', '']);
+  const groups = ['member', 'alarm', 'downgrade', 'snapshot', 'user', 'role', 'auth', 'check', 'lease', 'endpoint'];
+  const single = names.split('\n').filter((name) => name !== '' && !groups.includes(name));
+  for (const args of [...single.map((name) => [name]), ['member', 'add']]) {
+    const stdout = await helpOf(args);
     expect(stdout).toContain(`\nExamples:\n  `);
     expect(stdout).toContain(`etcdwire ${args.join(' ')}`);
-    expect(anchors).toContain(/docs\/command-line\.md#([\w-]+)/.exec(stdout)?.[1]);
+    expect(anchors).toContain(/More in (\S+) of the package etcdwire-cli\./.exec(stdout)?.[1]);
   }
+});
+
+it('the pages name only flags that a command has', async () => {
+  const { stdout: names } = await cli(['__complete', '--', '']);
+  const helps = await Promise.all([[], ...names.split('\n').map((name) => [name])].map(helpOf));
+  const known = new Set(helps.flatMap((help) => help.match(FLAG)));
+  // The text of the pages, without the commands that build one executable, and without the flags of other programs.
+  const text = [...PAGES.values()].join('\n').replace(/^```sh\nnpm install etcdwire-cli esbuild.*?^```$/ms, '');
+  const named = new Set(text.match(FLAG));
+  expect(named.size).toBeGreaterThan(50);
+  expect([...named].filter((flag) => !known.has(flag) && !OTHER_FLAGS.has(flag))).toEqual([]);
 });
 
 it('`check perf` passes when the cluster is fast enough, and deletes its keys', async () => {

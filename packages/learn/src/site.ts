@@ -17,8 +17,8 @@ import { THEME } from '../../cli/src/index.js';
 import { folderHtml, layout, sourceHtml, WELCOME } from './site/layout.js';
 import { renderMarkdown } from './site/markdown.js';
 
-// Writes the folder site/, which any static host can serve: the pages of docs/ as HTML, the playground, the course, an
-// example trace, and every file of the repository that a page links to. Run this script with:
+// Writes the folder site/, which any static host can serve: the pages of docs/ and of the command as HTML, the
+// playground, the course, an example trace, and every file of the repository that a page links to. Run this script with:
 //   npm run docs:site
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
@@ -26,6 +26,7 @@ const SITE = join(ROOT, 'site');
 /** The folder of the site for files that are not in docs/, and for programs. */
 const SOURCE = 'source';
 const COURSE = 'packages/learn/course/';
+const CLI = 'packages/cli/';
 const PLAYGROUND = 'packages/learn/playground.html';
 /** The files that the site contains unchanged. */
 const COPIED = new Set(['.html', '.png', '.svg']);
@@ -48,6 +49,8 @@ function placeOf(path: string): string {
 /** Returns the path of a documentation file within the site. Undefined for other files. */
 function placeInDocs(path: string): string | undefined {
   if (path.startsWith(COURSE)) return join('learn', path.slice(COURSE.length));
+  if (path === `${CLI}README.md`) return 'cli/README.md';
+  if (path.startsWith(`${CLI}docs/`)) return join('cli', path.slice(`${CLI}docs/`.length));
   if (path === PLAYGROUND) return 'playground.html';
   return path.startsWith('docs/') ? path.slice('docs/'.length) : undefined;
 }
@@ -129,6 +132,7 @@ export async function writeSite(folder: string): Promise<void> {
   for (const folder of ['docs/', COURSE])
     for (const name of readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }))
       if (name.endsWith('.md')) site.add(folder + name);
+  site.add(`${CLI}README.md`);
   site.add(PLAYGROUND);
   site.writeAll();
   site.write('style.css', THEME + readFileSync(join(ROOT, 'packages/learn/src/site/style.css'), 'utf8'));

@@ -52,7 +52,7 @@ describe('the site', () => {
     expect(pages.get('testing.html')).toMatch(/<h3 id="several-members">Several members<\/h3>/);
     expect(pages.get('testing.html')).toMatch(/<div class="table"><table>\s*<thead>/);
     expect(pages.get('keys.html')).toContain('<pre><code class="language-ts">import { ');
-    expect(pages.get('traffic.html')).toContain('<img src="traffic.png"');
+    expect(pages.get('cli/traffic.html')).toContain('<img src="../traffic.png"');
     expect(pages.get('source/src/README.md.html')).toContain('href="client/core-client.ts.html"');
     expect(pages.get('source/src/client/core-client.ts.html')).toContain('<span id="L1">');
   });
