@@ -58,7 +58,7 @@ export function pack(into: string): string {
     const placeOf = (name: string): string | undefined =>
       files.some((each) => name === each || name.startsWith(`${each}/`)) ? name : undefined;
     for (const page of [...files, ...docs].filter((name) => name.endsWith('.md')))
-      redirectLinks(copy, page, placeOf, targetOf(manifest));
+      redirectLinks(copy, { page, place: page }, placeOf, targetOf(manifest));
   });
 }
 
@@ -78,7 +78,12 @@ export async function packProgram(name: keyof typeof PROGRAMS, into: string): Pr
       const places = new Map(packed.map((page) => [page, page.replace(`${folder}/`, '')]));
       for (const [page, place] of places) cpSync(join(root, page), join(copy, place));
       writeManifest(copy, manifest);
-      for (const page of packed) redirectLinks(copy, page, (name) => places.get(name), targetOf(manifest));
+      const repository = targetOf(manifest);
+      for (const [page, place] of places) {
+        // The website of npm shows only README.md, and resolves its relative links in the root of the repository.
+        const isAlone = place === 'README.md' && repository !== undefined;
+        redirectLinks(copy, { page, place }, (name) => (isAlone ? undefined : places.get(name)), repository);
+      }
     });
   } finally {
     rmSync(built, { recursive: true });
@@ -150,16 +155,16 @@ function targetOf({ version }: Pick<Manifest, 'version'>): string | undefined {
 
 /**
  * Redirects links to files that the package does not contain, such as tests, to the repository. If the repository is
- * not known, replaces these links with their text. `page` is a path in the repository. `placeOf` returns the path in the
- * package for a path in the repository, and undefined if the package does not contain the path.
+ * not known, replaces these links with their text. `page` is the path of the page in the repository, and `place` is its
+ * path in the package. `placeOf` returns the path in the package for a path in the repository, or undefined if the link
+ * must lead to the repository.
  */
 function redirectLinks(
   copy: string,
-  page: string,
+  { page, place }: { readonly page: string; readonly place: string },
   placeOf: (name: string) => string | undefined,
   repository: string | undefined,
 ): void {
-  const place = placeOf(page) ?? page;
   const path = join(copy, place);
   const text = readFileSync(path, 'utf8').replace(LINK, (link, shown: string, given: string) => {
     if (/^(https?:|#)/.test(given)) return link;

@@ -14,7 +14,7 @@ import * as nodeModule from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, delimiter, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { packProgram } from '../../../scripts/pack.js';
 import { brokenLinks, linksOf, pagesIn } from '../../../test/support/links.js';
 import { temporaryFolder } from '../../../test/support/temporary-folder.js';
@@ -62,6 +62,18 @@ describe('the package etcdwire-cli', () => {
     const broken = pagesIn(installed).flatMap((page) => brokenLinks(installed, page).map((link) => `${page}: ${link}`));
     expect(broken).toEqual([]);
     expect(linksOf(installed, 'README.md')).toEqual(['docs/guide.md#exit-codes', 'docs/guide.md', 'docs/traffic.md']);
+  });
+
+  test('has a README whose links lead to the repository when a workflow packs, because npm shows it alone', async () => {
+    vi.stubEnv('GITHUB_SERVER_URL', 'https://example.com');
+    vi.stubEnv('GITHUB_REPOSITORY', 'a/etcdwire');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const folder = temporaryFolder();
+    execFileSync('tar', ['-xzf', await packProgram('cli', folder), '-C', folder]);
+    const readme = readFileSync(join(folder, 'package/README.md'), 'utf8');
+    expect(readme).toContain('(https://example.com/a/etcdwire/blob/v0.1.0/packages/cli/docs/traffic.md)');
+    expect(linksOf(join(folder, 'package'), 'README.md')).toEqual([]);
+    expect(linksOf(join(folder, 'package'), 'docs/guide.md')).toContain('traffic.md');
   });
 
   test('contains copies of the libraries that SECURITY.md names, and of no others', () => {
