@@ -61,7 +61,12 @@ describe('the package etcdwire-cli', () => {
   test('contains pages whose links lead only to files in the package', () => {
     const broken = pagesIn(installed).flatMap((page) => brokenLinks(installed, page).map((link) => `${page}: ${link}`));
     expect(broken).toEqual([]);
-    expect(linksOf(installed, 'README.md')).toEqual(['docs/guide.md#exit-codes', 'docs/guide.md', 'docs/traffic.md']);
+    expect(linksOf(installed, 'README.md')).toEqual([
+      'docs/guide.md#in-place-of-etcdctl',
+      'docs/guide.md#exit-codes',
+      'docs/guide.md',
+      'docs/traffic.md',
+    ]);
   });
 
   test('has a README whose links lead to the repository when a workflow packs, because npm shows it alone', async () => {

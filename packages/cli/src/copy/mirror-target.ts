@@ -26,7 +26,9 @@ export interface Change {
 
 /**
  * How far a mirror is. The mirror continues after `revision`. If `revision` is 0n, it reads the whole range of the
- * source.
+ * source. The mirror cannot detect a restored source that has the same cluster ID and has passed `revision` before the
+ * mirror reads from it again. Then the user passes `--resync`, or restores the source with `etcdutl snapshot restore
+ * --bump-revision 1000000000 --mark-compacted`.
  *
  * - `reading`: The destination is being made equal to the range of the source.
  * - `applying`: The mirror is applying the changes of later revisions in several transactions. Some of these changes
@@ -172,7 +174,8 @@ export class MirrorTarget {
 
   /**
    * Writes a value that is so large that its transaction has no room for the position. The position first says that a
-   * change is being applied, and moves afterwards.
+   * change is being applied, and moves afterwards. A value within about 100 bytes of the limit of the target does not fit
+   * into one request with the condition on the position, so the target refuses it.
    */
   async #applyLarge(change: Change, position: Position): Promise<void> {
     await this.#write([], this.#unfinished());
