@@ -12,7 +12,7 @@ import { DoubleBarrier } from '../../src/recipes.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import { openScope, SCOPE_NAMES, type Scope } from '../support/example-scope.js';
 import { claimsOf, documented, isPublic, programOf, usesMemoryEtcd } from '../support/examples.js';
-import { importingSources, PROGRAM_PAGES, programsOf } from '../support/program.js';
+import { importingSources, OTHER_PROGRAM_PAGES, PROGRAM_PAGES, programsOf } from '../support/program.js';
 
 // These tests compile the `@example` block of each doc comment as a separate program, and run it against a server.
 
@@ -38,9 +38,13 @@ beforeAll(async () => {
   // `npm run check:types` compiles the programs for embedded engines, which are in a folder.
   for (const file of readdirSync(PROGRAMS).filter((name) => name.endsWith('.ts')))
     write(file, readFileSync(PROGRAMS + file, 'utf8'));
-  for (const page of Object.keys(PROGRAM_PAGES))
+  const pages = [
+    ...Object.keys(PROGRAM_PAGES).map((page) => [page, /./] as const),
+    ...Object.entries(OTHER_PROGRAM_PAGES),
+  ];
+  for (const [page, compiles] of pages)
     for (const [index, program] of programsOf(page).entries())
-      write(`${page.replaceAll(/\W/g, '-')}-${index + 1}-program.ts`, program);
+      if (compiles.test(program)) write(`${page.replaceAll(/\W/g, '-')}-${index + 1}-program.ts`, program);
   // Examples read certificates from the current folder and write snapshots to it.
   const authority = await Authority.create();
   const { cert, key } = await authority.issue({ names: [] });

@@ -8,7 +8,8 @@ import { compiledSource } from './compiled.js';
 /** The pages of whole programs, with the number of programs in each of them. */
 export const PROGRAM_PAGES = {
   'docs/failures.md': 4,
-  'docs/keys.md': 11,
+  'docs/keys.md': 13,
+  'README.md': 6,
   'docs/watches.md': 5,
   'docs/leases.md': 7,
   'docs/connections.md': 12,
@@ -22,10 +23,31 @@ export const PROGRAM_PAGES = {
   'docs/runtimes.md': 2,
 } as const;
 
-/** Returns the TypeScript programs of a page. */
-export function programsOf(page: string): string[] {
+/**
+ * Pages with further programs, such as servers, which other tests run, with the programs that compile without packages
+ * of others.
+ */
+export const OTHER_PROGRAM_PAGES = {
+  'docs/production.md': /./,
+  'docs/frameworks.md': /^(?!.* from '(?:@nestjs|express|fastify|\.))/s,
+} as const;
+
+/** Returns the TypeScript programs of a page, or its code blocks in another language. */
+export function programsOf(page: string, language = 'ts'): string[] {
   const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8');
-  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code as string);
+  return [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, name, code]) =>
+    name === language ? [code as string] : [],
+  );
+}
+
+/**
+ * Returns the expected output of a program: the comment after each `console.log` at the end of a line, and then the
+ * lines of comments at the end of the program.
+ */
+export function printedBy(program: string): string[] {
+  const [, last = ''] = /\n((?:\/\/ .*\n)*)$/.exec(program) as RegExpExecArray;
+  const claims = [...program.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm), ...last.matchAll(/^\/\/ (.*)$/gm)];
+  return claims.map(([, claim]) => claim as string);
 }
 
 /**
