@@ -8,7 +8,9 @@ import { pack } from '../../scripts/pack.js';
 import { run } from '../../src/testing/etcd/programs.js';
 import { unique } from '../support/client.js';
 import { emptyProject } from '../support/empty-project.js';
+import { ownEtcd } from '../support/own-etcd.js';
 import { installNpm } from '../support/peer-packages.js';
+import { printedBy, programsOf } from '../support/program.js';
 
 // The package has each module as an ES module and as a CommonJS module. A program that uses both has two copies of each
 // class, for example if the program imports the package and one of its dependencies requires the package.
@@ -21,6 +23,8 @@ const ENTRY_POINTS = [
 const ONLY_COMMON_JS = process.allowedNodeEnvironmentFlags.has('--experimental-require-module')
   ? ['--no-experimental-require-module']
   : [];
+/** The CommonJS program and the test of Jest of the page. */
+const [STARTED = '', JEST_TEST = ''] = programsOf('docs/getting-started.md', 'js');
 const INSTALLED = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const TSC = join(INSTALLED, 'typescript/bin/tsc');
 
@@ -70,6 +74,13 @@ describe('a CommonJS program', () => {
       }
       await etcd.close();`;
     expect(await printed(code)).toContain('put b\n');
+  });
+
+  test.each(['main.js', 'main.cjs'])('of docs/getting-started.md prints what its comment says, as %s', async (file) => {
+    const { endpoints } = await ownEtcd();
+    const program = STARTED.replace('http://127.0.0.1:2379', endpoints[0] ?? '');
+    const project = await emptyProject(tarball, 'commonjs', { [file]: program });
+    expect(await run(process.execPath, [...ONLY_COMMON_JS, file], project)).toBe(`${printedBy(program).join()}\n`);
   });
 
   test('recognizes the errors, the operations and the objects of the copy that it imports', async () => {
@@ -234,6 +245,17 @@ describe('Jest', () => {
       testEnvironment: 'node',
     }),
   };
+
+  test('runs the test of docs/getting-started.md without a configuration', async (context) => {
+    if (!inject('thorough')) return context.skip('only `npm run test:all` downloads Jest');
+    const installed = await installNpm('jest', PACKAGES);
+    if ('missing' in installed) return context.skip(installed.missing);
+    const project = await emptyProject(tarball, 'commonjs', { 'color.test.js': JEST_TEST });
+    await run('cp', ['-r', `${installed.folder}/.`, join(project, 'node_modules')]);
+    const jest = [join(project, 'node_modules/jest/bin/jest.js'), '--json'];
+    const output = await run(process.execPath, [...ONLY_COMMON_JS, ...jest], project);
+    expect(output).toContain('"numPassedTests":1');
+  });
 
   test.for(['ts-jest', 'swc'])('runs the tests of a NestJS application with %s', async (transformer, context) => {
     if (!inject('thorough')) return context.skip('only `npm run test:all` downloads Jest');
