@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,17 +13,19 @@ import { openClient } from '../support/client.js';
 import { emptyProject } from '../support/empty-project.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { installNpm } from '../support/peer-packages.js';
+import { programsOf } from '../support/program.js';
 
-// Runs the programs of docs/examples/frameworks with the packed package and the framework from the npm registry, and
-// injects faults.
+// Runs the programs of docs/examples/frameworks, which docs/frameworks.md shows, with the packed package and the framework
+// from the npm registry, and injects faults. test/docs/programs.test.ts runs docs/examples/function.ts.
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
+/** With these packages, npm installs Express 5, which @nestjs/platform-express needs. */
 const PACKAGES = [
   ...['fastify@5.6.2', '@nestjs/common@11.1.9', '@nestjs/core@11.1.9', '@nestjs/platform-express@11.1.9'],
   ...['reflect-metadata@0.2.2', 'rxjs@7.8.2'],
 ];
 /** The maximum number of lines of each program. */
-const MAX_LINES = { fastify: 16, nestjs: 28 } as const;
+const MAX_LINES = { express: 22, fastify: 16, nestjs: 28 } as const;
 type Name = keyof typeof MAX_LINES;
 
 let folder: string;
@@ -73,6 +75,41 @@ const json = (body: unknown): RequestInit => ({
 });
 
 describe('with the framework from the npm registry', () => {
+  test('an Express server lists users in pages, is ready only while etcd answers, and answers running requests before it ends', async (context) => {
+    const start = await programOf('express');
+    if (typeof start === 'string') return context.skip(start);
+    const { endpoints, members } = await ownEtcd();
+    const [member] = members as readonly [EtcdMember];
+    const [port = 0] = await freePorts(1);
+    const server = start(endpoints[0] as string, port);
+    await expect.poll(async () => (await ask(port, 'ready'))[0]).toBe(200);
+    expect(await ask(port, 'users')).toEqual([200, '{"users":[]}']);
+    const names = Array.from({ length: 120 }, (_, index) => `user-${String(index).padStart(3, '0')}`);
+    const [status, text] =
+      (await Promise.all(names.map((name) => ask(port, `users/${name}`, json({ name })))))[0] ?? [];
+    expect([status, JSON.parse(text ?? '')]).toMatchObject([
+      200,
+      { header: { revision: expect.stringMatching(/^\d+$/) } },
+    ]);
+    const seen: string[] = [];
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const page: { users: { key: string; value: string }[]; after?: string } = JSON.parse(
+        (await ask(port, `users?after=${after}`))[1],
+      );
+      seen.push(...page.users.map(({ key }) => key.replace('users/', '')));
+      after = page.after;
+    }
+    expect(seen).toEqual(names);
+    await member.kill();
+    await expect.poll(async () => (await ask(port, 'ready'))[0]).toBe(503);
+    const running = ask(port, 'users/late', json({ late: true }));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    server.process.kill('SIGTERM');
+    await member.start();
+    expect((await running)[0]).toBe(200);
+    expect(await server.exited).toBe(0);
+  });
+
   test('a Fastify server writes results as JSON, is ready only while etcd answers, and ends without a failed request', async (context) => {
     const start = await programOf('fastify');
     if (typeof start === 'string') return context.skip(start);
@@ -143,6 +180,54 @@ describe('with the framework from the npm registry', () => {
     await third.exited;
     expect(new Set(seen).size).toBe(seen.length);
     expect((await etcd.lease.list()).ids).toEqual([]);
+  });
+});
+
+describe('docs/frameworks.md', () => {
+  const programs = programsOf('docs/frameworks.md');
+
+  test('shows the programs of docs/examples without a difference', () => {
+    const files = ['frameworks/express', 'frameworks/fastify', 'frameworks/nestjs', 'function'];
+    for (const file of files) expect(programs).toContain(readFileSync(join(ROOT, `docs/examples/${file}.ts`), 'utf8'));
+    expect(programs).toHaveLength(files.length + 2);
+  });
+
+  test('shows a route of Next that reads and writes a key, and whose client outlives a reload of its module', async () => {
+    const { endpoints } = await ownEtcd();
+    const files = programs.flatMap((program) => {
+      const [, path] = /^\/\/ (\S+\.ts)\n/.exec(program) ?? [];
+      return path === undefined ? [] : [[path, program] as const];
+    });
+    expect(files.map(([path]) => path)).toEqual(['lib/etcd.ts', 'app/api/pages/[key]/route.ts']);
+    const main = `
+      import { GET, PUT } from './app/api/pages/[key]/route';
+      import { etcd } from './lib/etcd';
+      const context = { params: Promise.resolve({ key: 'home' }) };
+      const url = 'http://localhost/api/pages/home';
+      console.log((await GET(new Request(url), context)).status);
+      console.log((await PUT(new Request(url, { method: 'PUT', body: 'hello' }), context)).status);
+      console.log(((await (await GET(new Request(url), context)).json()) as { value: string }).value);
+      console.log(((globalThis as unknown as { etcd?: unknown }).etcd === etcd));
+      await etcd.close();`;
+    const project = await emptyProject(tarball, 'module', { 'main.ts': main });
+    for (const [path, program] of files) {
+      mkdirSync(join(project, dirname(path)), { recursive: true });
+      writeFileSync(join(project, path), program);
+    }
+    await build({
+      entryPoints: [join(project, 'main.ts')],
+      outfile: join(project, 'main.mjs'),
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      target: 'node20',
+      packages: 'external',
+      logLevel: 'warning',
+    });
+    const child = startChild(process.execPath, [join(project, 'main.mjs')], {
+      environment: { ETCDCTL_ENDPOINTS: endpoints.join() },
+    });
+    expect(await child.rest()).toEqual(['404', '200', 'hello', 'true']);
   });
 });
 
