@@ -7,7 +7,8 @@ import { brokenLinks, linksOf, pagesIn } from '../support/links.js';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PAGES = pagesIn(ROOT);
 const WRITTEN_PAGES = PAGES.filter((page) => !page.startsWith('docs/reference'));
-const README_LINES_MAX = 80;
+/** Six whole programs and the text between them. */
+const README_LINES_MAX = 145;
 
 /** The languages of the code blocks that each page must contain. Other tests run the `ts` and `console` blocks. */
 const RUN: Readonly<Record<string, readonly string[]>> = {
@@ -18,9 +19,11 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/failures.md': ['ts'],
   'docs/errors.md': ['ts'],
   'docs/faults.md': ['sh'],
+  'docs/frameworks.md': ['ts'],
   'docs/from-etcd3.md': ['ts'],
   'docs/from-others.md': ['ts'],
   'docs/go-clientv3.md': ['ts'],
+  'docs/getting-started.md': ['js', 'sh', 'ts'],
   'docs/keys.md': ['ts'],
   'packages/cli/README.md': ['console', 'sh'],
   'packages/cli/docs/guide.md': ['console', 'json', 'sh', 'text'],
@@ -33,8 +36,8 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/opentelemetry.md': ['ts'],
   'docs/queues.md': ['ts'],
   'docs/recipes.md': ['ts'],
-  'docs/runtimes.md': ['js', 'jsonc', 'sh', 'ts'],
-  'docs/serverless.md': ['ts'],
+  'docs/runtimes.md': ['ts'],
+  'docs/production.md': ['sh', 'ts', 'yaml'],
   'docs/testing.md': ['ts'],
   'docs/watches.md': ['ts'],
   'docs/wire.md': ['text'],

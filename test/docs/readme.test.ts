@@ -4,11 +4,11 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { Authority } from '../../packages/cli/src/proxy/authority.js';
 import { connectProxy } from '../support/connect-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
-import { PROGRAM_PAGES, programsOf, runProgram } from '../support/program.js';
+import { PROGRAM_PAGES, printedBy, programsOf, runProgram } from '../support/program.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { SecureEtcd } from '../support/tls/secure-etcd.js';
 
-// These tests run the programs of README.md and of the pages in `PROGRAM_PAGES`. Each program runs against a new
+// These tests run the programs of README.md and of the other pages in `PROGRAM_PAGES`. Each program runs against a new
 // server, whose endpoint replaces the endpoint in the program. test/docs/examples.test.ts compiles the programs of the
 // pages.
 
@@ -30,39 +30,6 @@ async function runThroughProxy(
   return output;
 }
 
-/**
- * Returns the expected output of a program: the comment after each `console.log` at the end of a line, and then the
- * lines of comments at the end of the program.
- */
-function printed(program: string): string[] {
-  const [, last = ''] = /\n((?:\/\/ .*\n)*)$/.exec(program) as RegExpExecArray;
-  const claims = [...program.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm), ...last.matchAll(/^\/\/ (.*)$/gm)];
-  return claims.map(([, claim]) => claim as string);
-}
-
-describe('README.md', () => {
-  const [first = '', lock = '', failure = '', ...others] = programsOf('README.md');
-
-  it('begins with a program that prints what its comments say', async () => {
-    const claims = [...first.matchAll(/console\.log\(.*\); +\/\/ (\w+)/g)].map(([, claim]) => claim);
-    expect(claims).toHaveLength(1);
-    expect(await run(first)).toEqual(claims);
-  });
-
-  it('shows a lock and a failed write in code that works as a part of a program', async () => {
-    expect(others).toEqual([]);
-    const program = [
-      "import { connect, type EtcdError } from 'etcdwire';",
-      "const etcd = await connect({ endpoints: ['http://127.0.0.1:2379'] });",
-      lock,
-      failure,
-      "console.log((await etcd.get('jobs/last'))?.text(), (await etcd.get('config/color'))?.text());",
-      'await etcd.close();',
-    ];
-    expect(await run(program.join('\n'))).toEqual(['today green']);
-  });
-});
-
 describe.each(Object.entries(PROGRAM_PAGES))('%s', (page, count) => {
   const programs = programsOf(page);
 
@@ -73,7 +40,7 @@ describe.each(Object.entries(PROGRAM_PAGES))('%s', (page, count) => {
   it.each(programs.map((program, index) => [index + 1, program] as const))(
     'contains a program %i that prints what its comments say',
     async (_number, program) => {
-      const claims = printed(program);
+      const claims = printedBy(program);
       expect(claims).not.toEqual([]);
       expect(await run(program)).toEqual(claims);
     },
@@ -90,6 +57,6 @@ describe('docs/connections.md', () => {
     writeFileSync(file, authority.cert);
     const tunnel = programsOf('docs/connections.md').find((program) => program.includes('3128')) as string;
     const program = tunnel.replace('http://etcd', 'https://etcd');
-    expect(await runThroughProxy(program, etcd.port, { NODE_EXTRA_CA_CERTS: file })).toEqual(printed(tunnel));
+    expect(await runThroughProxy(program, etcd.port, { NODE_EXTRA_CA_CERTS: file })).toEqual(printedBy(tunnel));
   });
 });

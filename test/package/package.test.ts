@@ -6,10 +6,12 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { installInto } from '../../scripts/pack.js';
 import { fetchRuntime, RUNTIMES } from '../../scripts/runtimes/runtimes.js';
+import { Client, prefix } from '../../src/index.js';
 import { run } from '../../src/testing/etcd/programs.js';
 import { emptyProject } from '../support/empty-project.js';
 import { brokenLinks, pagesIn } from '../support/links.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { printedBy, programsOf } from '../support/program.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { typescriptCompiler, typescriptVersions } from '../support/typescript.js';
 
@@ -360,9 +362,10 @@ describe('the declarations of the packed package', () => {
   });
 });
 
-describe('the program of README.md in a project where only the packed package is installed', () => {
+describe('the programs of README.md in a project where only the packed package is installed', () => {
   const TSX = join(root, 'node_modules/tsx/dist/cli.mjs');
-  const [, program = ''] = /^```ts\n(.*?)^```$/ms.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
+  const programs = programsOf('README.md');
+  const [program = ''] = programs;
 
   /** Runs the program with a new server, and resolves with what it prints. */
   async function printed(type: 'commonjs' | 'module', file: string, command: readonly string[]): Promise<string> {
@@ -372,11 +375,32 @@ describe('the program of README.md in a project where only the packed package is
     return run(name, [...args, file], await emptyProject(tarball, type, files));
   }
 
-  test.each(['commonjs', 'module'] as const)('runs with tsx when the type of the project is %s', async (type) => {
-    expect(await printed(type, 'main.ts', [process.execPath, TSX])).toBe('blue\n');
-  });
+  test.each(['commonjs', 'module'] as const)(
+    'run with tsx and with node when the type of the project is %s',
+    async (type) => {
+      const { endpoints } = await ownEtcd();
+      const names = programs.map((_, index) => `program-${index}`);
+      const text = (index: number): string =>
+        (programs[index] ?? '').replace('http://127.0.0.1:2379', endpoints[0] ?? '');
+      const files = Object.fromEntries(
+        names.flatMap((name, index) =>
+          ['ts', 'mjs'].map((extension) => [`${name}.${extension}`, text(index)] as const),
+        ),
+      );
+      const project = await emptyProject(tarball, type, files);
+      await using etcd = new Client({ endpoints });
+      for (const args of [[TSX, '.ts'], ['.mjs']]) {
+        await etcd.delete(prefix(''));
+        const [extension = ''] = args.slice(-1);
+        for (const [index, name] of names.entries())
+          expect(await run(process.execPath, [...args.slice(0, -1), name + extension], project)).toBe(
+            `${printedBy(text(index)).join('\n')}\n`,
+          );
+      }
+    },
+  );
 
-  test.for(RUNTIMES.filter(({ args }) => args !== undefined))('runs with $name $version', async (runtime, context) => {
+  test.for(RUNTIMES.filter(({ args }) => args !== undefined))('run with $name $version', async (runtime, context) => {
     if (!inject('thorough')) return context.skip('only the mode `all` downloads runtimes');
     const binary = await fetchRuntime(runtime);
     const isNode = runtime.name === 'Node.js';
@@ -386,7 +410,7 @@ describe('the program of README.md in a project where only the packed package is
     expect(await printed('commonjs', file, [binary, ...args])).toBe('blue\n');
   });
 
-  test('prints what to do, in at most eight lines after the failing line of code, when no etcd answers', async () => {
+  test('print what to do, in at most eight lines after the failing line of code, when no etcd answers', async () => {
     const files = { 'main.ts': program.replace('2379', '1') };
     const cwd = await emptyProject(tarball, 'commonjs', files);
     const { stdout, stderr, status } = spawnSync(process.execPath, [TSX, 'main.ts'], { cwd, encoding: 'utf8' });
