@@ -9,13 +9,16 @@ import { contains, hasNoEnd, type WireRange } from './keys.js';
  * (`checkTxnRequest` in etcd's `v3rpc/key.go`). Second, a transaction may put each key only once, and must not delete a
  * key that it puts. Also checks the rule of `checkReads`.
  *
+ * Returns whether the transaction only reads.
+ *
  * @throws EtcdError with reason `InvalidInput` if the transaction breaks one of the rules.
  */
-export function checkTxn(txn: Init<wire.TxnRequest>, maxOps: number): void {
+export function checkTxn(txn: Init<wire.TxnRequest>, maxOps: number): boolean {
   checkLengths(txn, maxOps, maxOps);
-  checkReads(txn);
+  const onlyReads = checkReads(txn);
   checkWrites(txn.success ?? [], 'then');
   checkWrites(txn.failure ?? [], 'else');
+  return onlyReads;
 }
 
 function checkLengths(
@@ -39,13 +42,14 @@ function checkLengths(
 /**
  * Checks that a transaction that writes contains no read with a `revision`. If the revision is compacted or in the
  * future, the member that receives the transaction refuses it. But before etcd 3.7, the other members do not check the
- * read and apply the writes, so that the data of the members differ from then on (etcd issue 18667).
+ * read and apply the writes, so that the data of the members differ from then on (etcd issue 18667). Returns whether the
+ * transaction only reads.
  *
  * @throws EtcdError with reason `InvalidInput` if the transaction breaks the rule.
  */
-export function checkReads({ success, failure }: Init<wire.TxnRequest>): void {
+export function checkReads({ success, failure }: Init<wire.TxnRequest>): boolean {
   const requests = [...flat(success), ...flat(failure)];
-  if (requests.every((request) => request?.case === 'requestRange')) return;
+  if (requests.every((request) => request?.case === 'requestRange')) return true;
   for (const request of requests) {
     if (request?.case !== 'requestRange' || !request.value.revision) continue;
     const why = 'etcd may apply the writes at some members only if it refuses the read';
@@ -56,6 +60,7 @@ export function checkReads({ success, failure }: Init<wire.TxnRequest>): void {
       `reads without revision beside a write, because ${why}; read in a call of its own`,
     );
   }
+  return false;
 }
 
 /**

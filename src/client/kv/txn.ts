@@ -290,6 +290,9 @@ export function preparedTxn<
   return { request: txnRequest(own), resultOf: (response) => txnResult(own, response) };
 }
 
+/** A transaction that only reads, so the client may repeat it like any other read. */
+const READING_TXN = { ...kvMethods.txn, repeatable: true } as const;
+
 /** Runs a transaction, see `KV.txn`. `maxTxnOps` is the limit for `checkTxn`. */
 export async function runTxn<
   const If extends Conditions = undefined,
@@ -303,8 +306,8 @@ export async function runTxn<
 ): Promise<WithHeader<TxnResult<If, Then, Else>>> {
   checkOptions(options, WRITE_OPTIONS, 'txn');
   const { request, resultOf } = preparedTxn(txn);
-  checkTxn(request, maxTxnOps);
-  const response = await rpc.call(kvMethods.txn, request, options);
+  const method = checkTxn(request, maxTxnOps) ? READING_TXN : kvMethods.txn;
+  const response = await rpc.call(method, request, options);
   return withHeader(response.header, resultOf(response));
 }
 
