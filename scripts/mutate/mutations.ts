@@ -1053,8 +1053,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the client sends a transaction with a write and a read of an old revision',
     file: 'src/client/kv/txn-rules.ts',
-    find: '  checkReads(txn);\n',
-    replace: '',
+    find: '  const onlyReads = checkReads(txn);\n',
+    replace: '  const onlyReads = false;\n',
     tests: ['test/client/txn/txn'],
     notSimulated: 'no simulated program makes such a transaction',
   },

@@ -49,7 +49,7 @@ describe('the site', () => {
   });
 
   test('contains headings with anchors, tables, code and pictures', () => {
-    expect(pages.get('testing.html')).toMatch(/<h3 id="several-members">Several members<\/h3>/);
+    expect(pages.get('testing.html')).toMatch(/<h2 id="several-members">Several members<\/h2>/);
     expect(pages.get('testing.html')).toMatch(/<div class="table"><table>\s*<thead>/);
     expect(pages.get('keys.html')).toContain('<pre><code class="language-ts">import { ');
     expect(pages.get('cli/traffic.html')).toContain('<img src="../traffic.png"');
