@@ -152,7 +152,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   },
   NotInGateway: {
     cause:
-      "etcd's JSON gateway does not have this call, or no guard can prevent a second effect of a repeated request.",
+      "etcd's JSON gateway does not have this call, or the runtime may send the request twice, and etcd could apply it twice.",
     outcome: 'not-sent',
     remedy: 'Use the default transport. See [Runtimes](runtimes.md).',
   },

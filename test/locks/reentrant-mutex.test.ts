@@ -66,7 +66,7 @@ test('a ReentrantMutex refuses an invalid owner', async () => {
   }
 });
 
-test('`tryLock` of a ReentrantMutex returns another hold to the owner, and returns undefined to other owners', async () => {
+test('`tryLock` of a ReentrantMutex returns another hold to the owner that holds it, and undefined to every other caller', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const first = await mutex.tryLock('me');

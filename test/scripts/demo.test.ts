@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 
 const DEMO = fileURLToPath(new URL('../../scripts/demo.ts', import.meta.url));
 
-test('the demo says that it finds no etcd, and then finds its ledger correct on an etcd in memory', async () => {
+test('without an etcd, the demo says so, runs on an etcd in memory, and ends with a correct ledger', async () => {
   const empty = mkdtempSync(join(tmpdir(), 'etcdwire-demo-'));
   onTestFinished(() => rmSync(empty, { recursive: true }));
   const { stdout, stderr } = await promisify(execFile)(process.execPath, ['--import', 'tsx', DEMO], {

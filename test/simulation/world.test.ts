@@ -33,7 +33,7 @@ test('an event of a simulated world ends after a chain of 100,000 promises, befo
   expect(steps).toEqual(['end of the chain', 'next event']);
 });
 
-test('an event of a simulated world sees an unhandled rejection, even if later code handles it', async () => {
+test('a simulated world reports a rejection that is not handled by the end of its event, even if a later event handles it', async () => {
   const process = new Process('a');
   const world = await inWorld((made) => {
     let rejected: Promise<never> | undefined;

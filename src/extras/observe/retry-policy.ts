@@ -45,8 +45,8 @@ const DEFAULT_MIN_BACKOFF_MS = 50;
 const DEFAULT_MAX_BACKOFF_MS = 2_000;
 
 /**
- * Returns an interceptor that limits and delays the attempts of each unary call. It can make the client repeat fewer
- * writes, but never a write that is unsafe to repeat. The deadline of a call still ends the call. Locks and other
+ * Returns an interceptor that limits and delays the attempts of each unary call. It never makes the client repeat a write
+ * that is unsafe to repeat. The deadline of a call still ends the call. Locks and other
  * functions of `etcdwire/locks` and `etcdwire/recipes` repeat their calls until they know the outcome, whatever the
  * policy is, because their safety depends on it.
  *

@@ -126,8 +126,8 @@ export class ShardWorker {
   }
 
   /**
-   * Puts the worker's key. The same transaction reads the keys of all workers, so of two workers that were started with
-   * different counts, the younger one always sees the older one, and does not work.
+   * Puts the worker's key. The same transaction reads the keys of all workers. So if two workers have different numbers
+   * of shards, the younger one sees the older one, and rejects instead of taking shards.
    */
   async #join(): Promise<void> {
     const { client, guards, leaseId: lease } = this.#session;

@@ -61,7 +61,7 @@ export class Alone implements Consensus {
     return ask(this.#member.leases);
   }
 
-  /** Rejects when the call ends, because a member that was added to this one never starts. */
+  /** Always rejects, at the end of the call: the cluster has only one running member, so no other can become the leader. */
   moveLeader(_: bigint, call: ServerCall): Promise<never> {
     return untilCallEnds(call);
   }

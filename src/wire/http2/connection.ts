@@ -17,7 +17,7 @@ import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
 const PEER_CLOSED = 'the peer closed the connection';
-/** The client assumes that a link carries at least this many bytes of large requests in a millisecond: 32 KiB/s. */
+/** The lowest rate of uploads that the client assumes, in bytes per millisecond (32 KiB/s). Large requests get more time. */
 const SLOWEST_BYTES_PER_MS = 32.768;
 /** Time in milliseconds. If a connection has not opened within this time, new calls prefer another endpoint. */
 const SLOW_DIAL_MS = 1_000;

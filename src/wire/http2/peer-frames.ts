@@ -25,8 +25,8 @@ const MAX_DEBUG_BYTES = 200;
 /** The size, in bytes, of the priority fields in HEADERS and of a PRIORITY frame's payload. */
 const PRIORITY_BYTES = 5;
 /**
- * Number of useless frames (see `PeerLimits`) that a GOAWAY counts as, because it concerns every stream. A server that
- * shuts down gracefully sends two GOAWAY frames.
+ * One GOAWAY counts as this many useless frames (see `PeerLimits`), because the client looks at every stream for it. The
+ * two GOAWAY frames of a graceful shutdown stay below the limit.
  */
 const GOAWAY_COST = 5_000;
 /** A SETTINGS frame counts as one more useless frame for each group of this many streams whose windows it changes. */

@@ -40,7 +40,10 @@ interface StreamLimits {
   readonly silenceMs: number;
 }
 
-/** Maximum number of watches that a stream creates at once. Browsers open at most six connections to one server. */
+/**
+ * Maximum number of watches that a stream is creating at the same time. Each one needs a request, and browsers open at
+ * most six connections to one server.
+ */
 const CREATIONS_AT_ONCE = 6;
 
 /** How long, in milliseconds, the client waits for the server to confirm a new watch. Servers confirm it at once. */
