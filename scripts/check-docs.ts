@@ -29,7 +29,7 @@ const WORDS: Readonly<Record<string, number>> = {
   'docs/testing.md': 1_600,
   'docs/opentelemetry.md': 800,
   'docs/runtimes.md': 2_200,
-  'docs/from-etcd3.md': 2_000,
+  'docs/from-etcd3.md': 2_050,
   'docs/go-clientv3.md': 1_200,
   'docs/from-others.md': 800,
   'docs/errors.md': 3_000,

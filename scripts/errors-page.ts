@@ -41,6 +41,14 @@ await etcd.close();
 | \`cause\` | the error or abort reason that led to this error |
 
 No error contains a value, a token or a password. Only \`PermissionDenied\` contains keys: those of the request.
+
+| text that you see | page |
+|---|---|
+| \`14 UNAVAILABLE\`, \`ECONNREFUSED\` | [\`ConnectFailed\`](#connectfailed) |
+| \`ETIMEDOUT\`, \`RST_STREAM\` after a pause | [Connections](connections.md) |
+| \`RESOURCE_EXHAUSTED\`, "larger than max" | \`scan\` in [Keys](keys.md) |
+| \`ERR_REQUIRE_ESM\`, "Cannot use import statement" | [Getting started](getting-started.md) |
+| Jest "did not exit" | [Testing](testing.md) |
 `;
 
 const CLIENT_PART = `
