@@ -208,7 +208,6 @@ export {
   CONNECTION_PREFACE,
   type Codec,
   ConnectionError,
-  DynamicTable,
   decode,
   ErrorCode,
   encode,

@@ -24,7 +24,6 @@ export { HeaderReader, problemOfField } from './http2/header-reader.js';
 export { type HeaderList, HpackDecoder } from './http2/hpack/decoder.js';
 export { HpackEncoder, literalString, neverIndexedBytes, writeNeverIndexed } from './http2/hpack/encoder.js';
 export {
-  DynamicTable,
   entryBytes,
   type FixedFields,
   fixedFields,

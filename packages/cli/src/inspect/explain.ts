@@ -163,10 +163,6 @@ export interface HeaderSpan {
   readonly kind: 'field' | 'table size';
   /** Human-readable text that says how the field is encoded, or which maximum size the dynamic table gets. */
   readonly encoding: string;
-  /** Whether the field becomes an entry of the dynamic table. */
-  readonly isAdded: boolean;
-  /** The new maximum size of the dynamic table in bytes. Undefined for a field. */
-  readonly tableBytes?: number;
   /** Offset of the field's value. Undefined if the value is in a table. */
   readonly valueAt?: number;
 }
@@ -199,6 +195,7 @@ export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, und
   while (at < block.length) {
     const start = at;
     const first = block[start] as number;
+    let kind: HeaderSpan['kind'] = 'field';
     let encoding: string;
     let valueAt: number | undefined;
     if (first >= 0x80) {
@@ -208,15 +205,12 @@ export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, und
       valueAt = skipLiteral(0x3f);
       encoding = 'added to the dynamic table';
     } else if (first >= 0x20) {
-      const tableBytes = integer(0x1f);
-      const encoding = `dynamic table size: ${tableBytes} bytes`;
-      yield { start, end: at, kind: 'table size', encoding, isAdded: false, tableBytes };
-      continue;
+      encoding = `dynamic table size: ${integer(0x1f)} bytes`;
+      kind = 'table size';
     } else {
       valueAt = skipLiteral(0x0f);
       encoding = first >= 0x10 ? 'never indexed' : 'not indexed';
     }
-    const isAdded = first >= 0x40 && first < 0x80;
-    yield { start, end: at, kind: 'field', encoding, isAdded, ...(valueAt === undefined ? {} : { valueAt }) };
+    yield { start, end: at, kind, encoding, ...(valueAt === undefined ? {} : { valueAt }) };
   }
 }

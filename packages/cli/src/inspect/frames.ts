@@ -3,7 +3,6 @@ import {
   CONNECTION_PREFACE,
   ConnectionError,
   concatBytes,
-  DynamicTable,
   errorCodeName,
   Flag,
   FRAME_HEADER_BYTES,
@@ -22,7 +21,6 @@ import {
   textOf,
   writeFrameHeader,
 } from '../../../../src/internal.js';
-import { headerSpans } from './explain.js';
 import { pathOf, shownPathOf } from './http1-head.js';
 import { mayContainSecrets, withoutSecret, withoutSecrets, withoutSecretValues } from './secrets.js';
 
@@ -124,9 +122,7 @@ export class FrameDecoder {
   readonly #onFrame: (frame: DecodedFrame) => void;
   readonly #onHeaders: (streamId: number, fields: readonly HeaderField[]) => void;
   readonly #hpack = new HpackDecoder(Number.POSITIVE_INFINITY);
-  /** A copy of the decoder's dynamic table. */
-  readonly #table = new DynamicTable();
-  /** The entries of `#table` without secrets, and the version of `#table` that they belong to. */
+  /** The entries of the dynamic table without secrets, and the version of the table that they belong to. */
   #tableEntries: { readonly version: number; readonly entries: readonly HeaderField[] } = { version: 0, entries: [] };
   readonly #reader = new FrameReader(this);
   readonly #assemblers = new Map<number, MessageAssembler>();
@@ -234,7 +230,6 @@ export class FrameDecoder {
     const { fields } = this.#hpack.decode(block, 0, block.length);
     this.#onHeaders(streamId, fields);
     const shown = fields.map(withoutSecret);
-    this.#followTable(block, fields);
     if (shown.some((field, index) => field !== fields[index])) {
       if (isWhole) this.#publicBlock = withoutSecretValues(block, fields);
       else payload.fill(0);
@@ -251,20 +246,11 @@ export class FrameDecoder {
     return shown;
   }
 
-  /** Applies a header block to the copy of the dynamic table. */
-  #followTable(block: Uint8Array, fields: readonly HeaderField[]): void {
-    let at = 0;
-    for (const { kind, isAdded, tableBytes } of headerSpans(block)) {
-      if (tableBytes !== undefined) this.#table.resize(tableBytes);
-      const field = kind === 'field' ? fields[at++] : undefined;
-      if (isAdded && field !== undefined) this.#table.add(field);
-    }
-  }
-
   #entries(): readonly HeaderField[] {
-    const { version, length } = this.#table;
+    const { table } = this.#hpack;
+    const { version, length } = table;
     if (this.#tableEntries.version !== version) {
-      const entries = Array.from({ length }, (_, index) => withoutSecret(this.#table.get(index) as HeaderField));
+      const entries = Array.from({ length }, (_, index) => withoutSecret(table.get(index) as HeaderField));
       this.#tableEntries = { version, entries };
     }
     return this.#tableEntries.entries;

@@ -17,7 +17,8 @@ export interface HeaderList {
  * even a block for a closed stream, because each block may change the dynamic table.
  */
 export class HpackDecoder {
-  readonly #table = new DynamicTable();
+  /** The fields that later blocks can name by their indices. Only the decoder changes the table. */
+  readonly table: DynamicTable = new DynamicTable();
   readonly #maxListBytes: number;
   #bytes: Uint8Array = NO_BYTES;
   #at = 0;
@@ -30,7 +31,7 @@ export class HpackDecoder {
 
   /** The version of the dynamic table. As long as the version stays the same, equal blocks decode to equal fields. */
   get version(): number {
-    return this.#table.version;
+    return this.table.version;
   }
 
   /**
@@ -62,7 +63,7 @@ export class HpackDecoder {
     if (first >= 0x80) return this.#indexed(this.#integer(0x7f));
     if (first >= 0x40) {
       const field = this.#literal(this.#integer(0x3f));
-      this.#table.add(field);
+      this.table.add(field);
       return field;
     }
     if (first < 0x20) return this.#literal(this.#integer(0x0f));
@@ -70,7 +71,7 @@ export class HpackDecoder {
     const size = this.#integer(0x1f);
     if (size > DEFAULT_TABLE_BYTES)
       throw invalid(`a table of ${size} bytes; at most ${DEFAULT_TABLE_BYTES} are allowed`);
-    this.#table.resize(size);
+    this.table.resize(size);
     return undefined;
   }
 
@@ -81,7 +82,7 @@ export class HpackDecoder {
 
   #indexed(index: number): HeaderField {
     const field =
-      index <= STATIC_TABLE.length ? STATIC_TABLE[index - 1] : this.#table.get(index - STATIC_TABLE.length - 1);
+      index <= STATIC_TABLE.length ? STATIC_TABLE[index - 1] : this.table.get(index - STATIC_TABLE.length - 1);
     if (field === undefined) throw invalid(`no field has index ${index}`);
     return field;
   }
