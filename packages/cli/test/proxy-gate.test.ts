@@ -162,9 +162,7 @@ test.for([
     rules: new FaultRules(),
     requestTimeoutMs: 50,
     nextConnection: () => 1,
-    onConnection: () => {},
-    onFrame: () => {},
-    onClosed: () => {},
+    traffic: { frame: () => {} },
     onProblem: (problem) => void problems.push(problem),
   });
   expect(await send(proxy.url, text)).toBe('');

@@ -41,8 +41,7 @@ function connection(protocol: 'HTTP/2' | 'HTTP/1.1', ...faults: readonly string[
     rules: new FaultRules(faults.map((fault) => parseFault(fault, '--fault'))),
     gate: () => undefined,
     headTimeoutMs: 60_000,
-    onFrame: () => {},
-    onPiece: () => {},
+    traffic: { frame: () => {} },
     sendCopy: () => {},
     onProblem: () => {},
   };

@@ -323,6 +323,7 @@ test.each<readonly [string, boolean]>([
   ['orders', true],
 ])('--connection %s compares a number only with the number of the connection', (connection, isShown) => {
   const lanes = new Lanes();
-  lanes.add(1, { address: '127.0.0.1:40002', certificateName: 'orders-2' });
+  const client = { host: '127.0.0.1', port: 40_002 };
+  lanes.opened({ connection: 1, client, certificateName: 'orders-2' });
   expect(lines({ connection }, put(), lanes).length > 0).toBe(isShown);
 });

@@ -4,9 +4,10 @@ import { captureArgument } from '../arguments.js';
 import { contextOf } from '../context.js';
 import { wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { type FilterFlags, FrameFilter, filterOptions, type Shown } from '../proxy/frame-filter.js';
+import { type FilterFlags, FrameFilter, filterOptions } from '../proxy/frame-filter.js';
 import { leftOutOf, readCapture } from '../proxy/read-capture.js';
 import { framePrinter } from '../proxy/tap.js';
+import { type Traffic, toEach } from '../proxy/traffic.js';
 import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
@@ -69,11 +70,11 @@ async function recordingOf(
   file: string,
   flags: ShowFlags,
   note: (text: string) => void,
-  printer: (lanes: Lanes, startMs: number) => Shown | undefined,
+  printer: (lanes: Lanes, startMs: number) => Traffic | undefined,
 ): Promise<Recording | undefined> {
   const lanes = new Lanes();
   let recording: Recording | undefined;
-  let printed: Shown | undefined;
+  let printed: Traffic | undefined;
   let lastMs = 0;
   const filter = new FrameFilter(flags, lanes, {
     frame: (frame) => {
@@ -85,18 +86,15 @@ async function recordingOf(
     },
     closed: (connection, atMs) => {
       recording?.closed(connection, atMs);
-      printed?.closed(connection, atMs);
+      printed?.closed?.(connection, atMs);
     },
   });
-  const gaps = await readCapture(file, {
-    opened: (connection, info) => lanes.add(connection, info),
-    frame: (frame) => {
-      lanes.follow(frame);
-      lastMs = frame.atMs;
-      filter.frame(frame);
+  const timed: Traffic = {
+    frame: ({ atMs }) => {
+      lastMs = atMs;
     },
-    closed: (connection, atMs) => filter.closed(connection, atMs),
-  });
+  };
+  const gaps = await readCapture(file, toEach([timed, lanes, filter]));
   for (const text of leftOutOf(gaps)) note(text);
   recording?.end(undefined, lastMs);
   return recording;

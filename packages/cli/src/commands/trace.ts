@@ -6,8 +6,8 @@ import { ExitCode, type SetExitCode, signaledCode, withoutOptionValue, wrongArgu
 import { mayContainSecrets, tapped, type WireFrame } from '../inspect/index.js';
 import type { Io } from '../io.js';
 import { FaultRules } from '../proxy/fault-rules.js';
-import { toEach } from '../proxy/frame-filter.js';
 import { lineWriter } from '../proxy/tap.js';
+import { toEach } from '../proxy/traffic.js';
 import { WireProxy } from '../proxy/wire-proxy.js';
 import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
@@ -206,9 +206,7 @@ async function runBeside(
       connections += 1;
       return connections;
     },
-    onConnection: () => {},
-    onFrame: (frame) => recording.frame(frame),
-    onClosed: (connection, atMs) => recording.closed(connection, atMs),
+    traffic: recording,
     onProblem: (problem) => void io.stderr.write(`etcdwire: ${problem}\n`),
   });
   try {

@@ -2,7 +2,7 @@ import { closeSync, writeSync } from 'node:fs';
 import { after, concatBytes, environment, monotonicMs } from '../../../../src/internal.js';
 import { PcapngWriter, type WireFrame, type WrittenConnection } from '../inspect/index.js';
 import { openPrivateFile } from '../trace/private-files.js';
-import { addressText, type ProxiedConnection } from './wire-proxy.js';
+import { addressText, type ObservedConnection, type Traffic } from './traffic.js';
 
 /** The file is written when this many bytes are waiting, or after `FLUSH_MS`. */
 const FLUSH_BYTES = 65_536;
@@ -20,7 +20,7 @@ interface Pending {
  * Writes the frames of connections to a file in the format pcapng. The frames lack TLS, passwords and tokens. Writes
  * synchronously, so that memory stays bounded if the disk is slow.
  */
-export class CaptureFile {
+export class CaptureFile implements Traffic {
   /** The error that has ended the recording. */
   problem: Error | undefined;
   readonly #file: number;
@@ -41,20 +41,20 @@ export class CaptureFile {
     if (this.problem !== undefined) throw this.problem;
   }
 
-  opened({ connection, client, server, endpoint, certificateName, atMs }: ProxiedConnection): void {
+  opened({ connection, client, server, endpoint, certificateName, atMs }: ObservedConnection): void {
     const name = certificateName === undefined ? '' : `, client certificate ${certificateName}`;
     const comment = `connection ${connection} from ${addressText(client)} to ${endpoint}${name}`;
     this.#connections.set(connection, this.#writer.open(client, server, comment, this.#epochMs + atMs));
   }
 
   frame({ connection, direction, atMs, bytes }: WireFrame): void {
-    if (this.#pending?.connection !== connection || this.#pending.direction !== direction) this.endPacket();
+    if (this.#pending?.connection !== connection || this.#pending.direction !== direction) this.pieceEnded();
     this.#pending ??= { connection, direction, atMs, parts: [] };
     this.#pending.parts.push(bytes);
   }
 
   /** Ends the packet of the latest frames. */
-  endPacket(): void {
+  pieceEnded(): void {
     if (this.#pending === undefined) return;
     const { connection, direction, atMs, parts } = this.#pending;
     this.#pending = undefined;
@@ -63,7 +63,7 @@ export class CaptureFile {
   }
 
   closed(connection: number, atMs: number): void {
-    this.endPacket();
+    this.pieceEnded();
     this.#connections.get(connection)?.close(this.#epochMs + atMs);
     this.#connections.delete(connection);
   }

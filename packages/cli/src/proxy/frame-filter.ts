@@ -3,6 +3,7 @@ import { wrongArguments } from '../exit-code.js';
 import { messagesIn, type WireFrame } from '../inspect/index.js';
 import type { Lanes } from '../trace/lanes.js';
 import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
+import type { Traffic } from './traffic.js';
 
 /** The flags that choose which frames a command shows. */
 export interface FilterFlags {
@@ -22,35 +23,16 @@ export function filterOptions(): readonly Option[] {
   ];
 }
 
-/** What a command does with the traffic that it shows. */
-export interface Shown {
-  frame(frame: WireFrame): void;
-  /** The connection has closed, `atMs` milliseconds on the monotonic clock. */
-  closed(connection: number, atMs: number): void;
-}
-
-/** Passes the traffic to each of them. */
-export function toEach(all: readonly (Shown | undefined)[]): Shown {
-  return {
-    frame: (frame) => {
-      for (const each of all) each?.frame(frame);
-    },
-    closed: (connection, atMs) => {
-      for (const each of all) each?.closed(connection, atMs);
-    },
-  };
-}
-
 /**
  * Chooses the frames that a command shows, and the connections whose end it shows. A filter of keys first sees the key
  * in the request, after the header of the request. So the filter holds the frames of a stream back until it has seen a
  * request that fits.
  */
-export class FrameFilter {
+export class FrameFilter implements Traffic {
   readonly #requests: RequestFilter;
   readonly #connection: string;
   readonly #lanes: Lanes;
-  readonly #shown: Shown;
+  readonly #shown: Traffic;
   /**
    * The open streams by the numbers of their connection and of the stream: `shown`, or the frame that begins a stream
    * without a request that fits.
@@ -58,7 +40,7 @@ export class FrameFilter {
   readonly #streams = new Map<number, Map<number, WireFrame | 'shown'>>();
 
   /** @throws CliError if an RPC does not exist. */
-  constructor({ rpc = '', prefix = '', connection = '' }: FilterFlags, lanes: Lanes, shown: Shown) {
+  constructor({ rpc = '', prefix = '', connection = '' }: FilterFlags, lanes: Lanes, shown: Traffic) {
     const rpcs = rpc.split(',').filter((name) => name !== '');
     const unknown = unknownRpc(rpcs);
     if (unknown !== undefined) throw wrongArguments(`--rpc: got ${JSON.stringify(unknown)}; allowed: ${ALLOWED_RPCS}`);
@@ -96,7 +78,8 @@ export class FrameFilter {
     if (!this.#isOfConnection(connection)) return;
     const streams = this.#streams.get(connection);
     this.#streams.delete(connection);
-    if (this.#requests.isEmpty || (streams !== undefined && isAnyShown(streams))) this.#shown.closed(connection, atMs);
+    if (this.#requests.isEmpty || (streams !== undefined && isAnyShown(streams)))
+      this.#shown.closed?.(connection, atMs);
   }
 
   #isOfConnection(connection: number): boolean {

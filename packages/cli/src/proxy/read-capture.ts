@@ -1,26 +1,10 @@
 import { createReadStream } from 'node:fs';
 import { CliError, ExitCode, wrongArguments } from '../exit-code.js';
-import {
-  beginsTls,
-  CaptureCutError,
-  type CapturedConnection,
-  CaptureError,
-  CaptureReader,
-  ConnectionDecoder,
-  type WireFrame,
-} from '../inspect/index.js';
-import type { LaneInfo } from '../trace/lanes.js';
-import { addressText } from './wire-proxy.js';
+import { beginsTls, CaptureCutError, CaptureError, CaptureReader, ConnectionDecoder } from '../inspect/index.js';
+import { addressText, type Traffic } from './traffic.js';
 
 /** What to do about a capture with TLS. */
 export const RECORD_WITH_PROXY = 'etcdwire proxy --record records such connections without TLS';
-
-/** Receives the content of a capture, in the order of the packets. All times are milliseconds since 1970. */
-export interface CaptureEvents {
-  opened(connection: number, info: LaneInfo): void;
-  frame(frame: WireFrame): void;
-  closed?(connection: number, atMs: number): void;
-}
 
 /** What a capture lacks. */
 export interface CaptureGaps {
@@ -33,23 +17,25 @@ export interface CaptureGaps {
 }
 
 /**
- * Reads a capture.
+ * Reads a capture, and passes its content to `traffic`, in the order of the packets.
  *
  * @throws CliError if the file cannot be read, or is not a capture, or, unless `mayBeCut` is set, ends in the middle of
  *   a packet.
  */
-export async function readCapture(file: string, events: CaptureEvents, mayBeCut = false): Promise<CaptureGaps> {
+export async function readCapture(file: string, traffic: Traffic, mayBeCut = false): Promise<CaptureGaps> {
   let connections = 0;
   let encrypted = 0;
   const reader = new CaptureReader((captured) => {
     connections += 1;
     const connection = connections;
-    events.opened(connection, { address: addressText(captured.client), certificateName: certificateIn(captured) });
-    const endpoint = / to (\S+?)(?:,|$)/.exec(captured.comment)?.[1] ?? `http://${addressText(captured.server)}`;
-    let atMs = captured.atMs;
+    const { client, server, comment } = captured;
+    let { atMs } = captured;
+    const endpoint = / to (\S+?)(?:,|$)/.exec(comment)?.[1] ?? `http://${addressText(server)}`;
+    const [, certificateName] = /, client certificate (.*)$/s.exec(comment) ?? [];
+    traffic.opened?.({ connection, client, server, endpoint, certificateName, atMs });
     let isFirst = true;
     const decoder = new ConnectionDecoder((direction, frame) =>
-      events.frame({ atMs, connection, endpoint, direction, ...frame }),
+      traffic.frame({ atMs, connection, endpoint, direction, ...frame }),
     );
     return {
       bytes: (direction, bytes, time) => {
@@ -58,7 +44,7 @@ export async function readCapture(file: string, events: CaptureEvents, mayBeCut 
         atMs = time;
         decoder.push(direction, bytes);
       },
-      closed: (time) => events.closed?.(connection, time),
+      closed: (time) => traffic.closed?.(connection, time),
     };
   });
   let isCut = false;
@@ -79,8 +65,4 @@ export function leftOutOf({ leftOut, encrypted }: CaptureGaps): readonly string[
     ...(leftOut > 0 ? [`connections left out because packets are missing: ${leftOut}`] : []),
     ...(encrypted > 0 ? [`connections left out because they use TLS: ${encrypted}; ${RECORD_WITH_PROXY}`] : []),
   ];
-}
-
-function certificateIn({ comment }: CapturedConnection): string | undefined {
-  return /, client certificate (.*)$/s.exec(comment)?.[1];
 }

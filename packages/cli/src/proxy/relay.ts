@@ -6,6 +6,7 @@ import { type Direction, type Ends, FrameDirection } from './frame-direction.js'
 import { Http1Relay } from './http1-relay.js';
 import { type Copy, type FaultContext, Http2Requests } from './http2-requests.js';
 import type { RequestGate } from './request-gate.js';
+import type { Traffic } from './traffic.js';
 
 export interface RelayOptions {
   readonly client: Duplex;
@@ -18,9 +19,7 @@ export interface RelayOptions {
   readonly gate: RequestGate;
   /** Time limit in milliseconds for the head of a request, from its first byte. */
   readonly headTimeoutMs: number;
-  readonly onFrame: (frame: WireFrame) => void;
-  /** Runs after each piece of bytes that the relay has received. */
-  readonly onPiece: () => void;
+  readonly traffic: Traffic;
   readonly sendCopy: (copy: Copy) => void;
   readonly onProblem: (problem: string) => void;
 }
@@ -77,9 +76,9 @@ export class Relay {
   }
 
   #report(direction: WireFrame['direction'], frame: DecodedFrame): void {
-    const { connection, endpoint, onFrame } = this.#options;
+    const { connection, endpoint, traffic } = this.#options;
     try {
-      onFrame({ atMs: monotonicMs(), connection, endpoint, direction, ...frame });
+      traffic.frame({ atMs: monotonicMs(), connection, endpoint, direction, ...frame });
     } catch (error) {
       // The clients choose what the frame contains. The proxy forwards it nevertheless.
       this.#problem(`cannot show a frame: ${(error as Error).name}`);
@@ -184,7 +183,7 @@ export class Relay {
         this.#problem(`closed, because the proxy has failed: ${(error as Error).name}`);
         this.close();
       }
-      this.#options.onPiece();
+      this.#options.traffic.pieceEnded?.();
     });
     let hasEnded = false;
     // The client of a silent connection does not notice that the server closes its side.

@@ -25,7 +25,7 @@ export interface ProxySession {
   stop(): Promise<void>;
 }
 
-type Sinks = Pick<WireProxyOptions, 'rules' | 'onConnection' | 'onFrame' | 'onPiece' | 'onClosed' | 'onProblem'>;
+type Sinks = Pick<WireProxyOptions, 'rules' | 'traffic' | 'onProblem'>;
 
 /**
  * Starts the proxies. With one URL to listen at, a connection goes to any member. With one URL for each member, it goes

@@ -8,9 +8,9 @@ import { NO_QUEUE } from '../trace/sentences.js';
 import { FrameDescriber, withFields } from '../trace/story.js';
 import { CaptureFile } from './capture-file.js';
 import type { FaultRules } from './fault-rules.js';
-import { type FilterFlags, FrameFilter, type Shown, toEach } from './frame-filter.js';
+import { type FilterFlags, FrameFilter } from './frame-filter.js';
 import { type ListenFlags, type ProxySession, startProxies } from './session.js';
-import { addressText, type ProxiedConnection } from './wire-proxy.js';
+import { type Traffic, toEach } from './traffic.js';
 
 export interface TapOptions {
   readonly filter: FilterFlags;
@@ -19,26 +19,31 @@ export interface TapOptions {
   /** The clients. The tap adds each client that connects. */
   readonly lanes: Lanes;
   /** Receive the traffic that the filter shows. */
-  readonly shown: readonly (Shown | undefined)[];
+  readonly shown: readonly (Traffic | undefined)[];
   /** The name and the version of this program. */
   readonly program: string;
 }
 
-/** What becomes of the frames of a proxy: a recording, and the frames that the user sees. */
+/** What becomes of the traffic of a proxy: a recording, and the frames that the user sees. Counts what it passes on. */
 export class Tap {
   readonly capture: CaptureFile | undefined;
   connections = 0;
   requests = 0;
   /** Number of frames that the proxy could not decode as a whole. */
   undecoded = 0;
-  readonly #lanes: Lanes;
-  readonly #filter: FrameFilter;
+  readonly #traffic: Traffic;
 
   /** @throws Error if the recording cannot be written; CliError if the filter is wrong. */
   constructor({ filter, record, lanes, shown, program }: TapOptions) {
-    this.#lanes = lanes;
-    this.#filter = new FrameFilter(filter, lanes, toEach(shown));
+    const filtered = new FrameFilter(filter, lanes, toEach(shown));
     this.capture = record === undefined ? undefined : new CaptureFile(record, program);
+    const counted: Traffic = {
+      opened: () => {
+        this.connections += 1;
+      },
+      frame: (frame) => this.#count(frame),
+    };
+    this.#traffic = toEach([counted, this.capture, lanes, filtered]);
   }
 
   /** Starts the proxies whose frames the tap receives: see `startProxies`. */
@@ -49,17 +54,7 @@ export class Tap {
     rules: FaultRules,
     onProblem: (problem: string) => void,
   ): Promise<ProxySession> {
-    return startProxies(context, listen, flags, {
-      rules,
-      onConnection: (connection) => this.#opened(connection),
-      onFrame: (frame) => this.#frame(frame),
-      onPiece: () => this.capture?.endPacket(),
-      onClosed: (connection, atMs) => {
-        this.capture?.closed(connection, atMs);
-        this.#filter.closed(connection, atMs);
-      },
-      onProblem,
-    });
+    return startProxies(context, listen, flags, { rules, traffic: this.#traffic, onProblem });
   }
 
   /** Says how much the proxy has forwarded. */
@@ -68,30 +63,15 @@ export class Tap {
     return `connections: ${this.connections}, requests: ${this.requests}${undecoded}`;
   }
 
-  #opened(connection: ProxiedConnection): void {
-    this.connections += 1;
-    this.#lanes.add(connection.connection, {
-      address: addressText(connection.client),
-      certificateName: connection.certificateName,
-    });
-    this.capture?.opened(connection);
+  #count({ undecoded, direction, type, detail }: WireFrame): void {
+    if (undecoded !== undefined) this.undecoded += 1;
+    const beginsHttp1 = detail.kind === 'http1' && detail.line !== '';
+    if (direction === 'sent' && (type === 'HEADERS' || beginsHttp1)) this.requests += 1;
   }
-
-  #frame(frame: WireFrame): void {
-    if (frame.undecoded !== undefined) this.undecoded += 1;
-    this.capture?.frame(frame);
-    this.#lanes.follow(frame);
-    if (frame.direction === 'sent' && (frame.type === 'HEADERS' || isHttp1Request(frame))) this.requests += 1;
-    this.#filter.frame(frame);
-  }
-}
-
-function isHttp1Request({ detail }: WireFrame): boolean {
-  return detail.kind === 'http1' && detail.line !== '';
 }
 
 /** Prints frames and the ends of connections as lines of text, or as lines of JSON if the user has chosen JSON. */
-export function framePrinter(out: Output, lanes: Lanes, everyFrame: boolean, startMs: number): Shown {
+export function framePrinter(out: Output, lanes: Lanes, everyFrame: boolean, startMs: number): Traffic {
   if (out.chosen !== 'json') return lineWriter(lanes, everyFrame, startMs, (text) => out.line(text));
   return {
     frame: (frame) => out.json(frameJson(frame, startMs)),
@@ -103,7 +83,7 @@ export function framePrinter(out: Output, lanes: Lanes, everyFrame: boolean, sta
  * Formats frames and the ends of connections as lines of text: all of them, or only messages and failures. A failure is
  * also the end of a connection for each call that still waits for its answer.
  */
-export function lineWriter(lanes: Lanes, everyFrame: boolean, startMs: number, write: (line: string) => void): Shown {
+export function lineWriter(lanes: Lanes, everyFrame: boolean, startMs: number, write: (line: string) => void): Traffic {
   if (everyFrame)
     return {
       frame: (frame) => write(frameText(frame, startMs)),

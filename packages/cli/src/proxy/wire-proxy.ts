@@ -22,11 +22,12 @@ import {
   textOf,
   tlsOptions,
 } from '../../../../src/internal.js';
-import { beginsHttp2, type TcpAddress, type WireFrame } from '../inspect/index.js';
+import { beginsHttp2, type TcpAddress } from '../inspect/index.js';
 import type { FaultRules } from './fault-rules.js';
 import type { Copy } from './http2-requests.js';
 import { Relay } from './relay.js';
 import { type RequestGate, requestGate } from './request-gate.js';
+import { addressText, type Traffic } from './traffic.js';
 
 /** Time limit in milliseconds for opening a connection to a member. */
 const DIAL_TIMEOUT_MS = 5_000;
@@ -41,19 +42,6 @@ export interface ProxyTls {
   readonly key: string;
   /** The authorities that sign the certificates of clients. Without them, clients need no certificate. */
   readonly clientCa?: string | undefined;
-}
-
-/** A connection through the proxy. */
-export interface ProxiedConnection {
-  /** The number of the connection, counted from 1. */
-  readonly connection: number;
-  readonly client: TcpAddress;
-  readonly server: TcpAddress;
-  readonly endpoint: string;
-  /** The common name in the certificate of the client. Undefined if the client has shown none. */
-  readonly certificateName: string | undefined;
-  /** Milliseconds on the monotonic clock. */
-  readonly atMs: number;
 }
 
 export interface WireProxyOptions {
@@ -72,11 +60,7 @@ export interface WireProxyOptions {
   readonly allowUpgrades?: boolean;
   /** Time limit in milliseconds for the first bytes of a connection, and for the head of each request. Default: 60,000. */
   readonly requestTimeoutMs?: number;
-  readonly onConnection: (connection: ProxiedConnection) => void;
-  readonly onFrame: (frame: WireFrame) => void;
-  /** Runs after each piece of bytes that the proxy has forwarded. */
-  readonly onPiece?: () => void;
-  readonly onClosed: (connection: number, atMs: number) => void;
+  readonly traffic: Traffic;
   /** Receives problems as text without control characters. */
   readonly onProblem: (problem: string) => void;
   /** Returns the number of a new connection, so that the connections of several proxies have different numbers. */
@@ -102,8 +86,7 @@ export class WireProxy {
     const { allowHosts = [], allowUpgrades = false, listenTls } = options;
     this.#gate = requestGate({ hosts: [options.host, ...allowHosts], cert: listenTls?.cert, allowUpgrades });
     const { port } = server.address() as AddressInfo;
-    const host = options.host.includes(':') ? `[${options.host}]` : options.host;
-    this.url = `${options.listenTls === undefined ? 'http' : 'https'}://${host}:${port}`;
+    this.url = `${listenTls === undefined ? 'http' : 'https'}://${addressText({ host: options.host, port })}`;
     const secureContext = options.listenTls === undefined ? undefined : contextOf(options.listenTls);
     server.on('connection', (socket: Socket) => {
       this.#opening.add(socket);
@@ -170,17 +153,17 @@ export class WireProxy {
     const { url } = endpoint;
     const certificateName = client instanceof TLSSocket ? commonNameOf(client) : undefined;
     const addresses = { client: addressOf(socket), server: addressOf(server) };
-    this.#options.onConnection({ connection, ...addresses, endpoint: url, certificateName, atMs: monotonicMs() });
-    const { rules, onFrame, onPiece = () => {}, onClosed } = this.#options;
+    const { rules, traffic } = this.#options;
+    traffic.opened?.({ connection, ...addresses, endpoint: url, certificateName, atMs: monotonicMs() });
     const headTimeoutMs = this.#options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     const sendCopy = (copy: Copy): void => this.#sendCopy(endpoint, copy);
     const onProblem = (problem: string): void => this.#problem(problem);
     const place = { client, server, isHttp2, connection, endpoint: url };
-    const options = { ...place, rules, gate: this.#gate, headTimeoutMs, onFrame, onPiece, sendCopy, onProblem };
+    const options = { ...place, rules, gate: this.#gate, headTimeoutMs, traffic, sendCopy, onProblem };
     const relay: Relay = new Relay(options, () => {
       this.#relays.delete(relay);
       socket.destroy();
-      onClosed(connection, monotonicMs());
+      traffic.closed?.(connection, monotonicMs());
     });
     this.#relays.add(relay);
     client.resume();
@@ -301,8 +284,4 @@ function commonNameOf(socket: TLSSocket): string | undefined {
 /** Returns the address of the peer. A Unix socket has none, so a recording shows a made-up one. */
 function addressOf({ remoteAddress = '127.0.0.1', remotePort = 0 }: Socket): TcpAddress {
   return { host: remoteAddress.replace(/^::ffff:/, ''), port: remotePort };
-}
-
-export function addressText({ host, port }: TcpAddress): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

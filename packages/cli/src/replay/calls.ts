@@ -13,6 +13,7 @@ import {
 } from '../../../../src/internal.js';
 import { fieldsOf } from '../frames.js';
 import { messagesIn, pathOf, type WireFrame, type WireMessage } from '../inspect/index.js';
+import type { Traffic } from '../proxy/traffic.js';
 
 /** A call in a recording. */
 export interface WireCall {
@@ -37,7 +38,7 @@ export interface WireEvent {
 }
 
 /** Collects the calls in the frames of a recording. */
-export class CallReader {
+export class CallReader implements Traffic {
   readonly events: WireEvent[] = [];
   /** How many calls were left out, by the reason. */
   readonly leftOut = new Map<string, number>();

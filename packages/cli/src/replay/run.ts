@@ -57,12 +57,7 @@ export async function runReplay(file: string, flags: ReplayFlags, io: Io, contex
 /** @throws CliError if the file is not a recording, or contains no call. */
 async function readRecording(file: string): Promise<Plan> {
   const calls = new CallReader();
-  const events = {
-    opened: () => {},
-    frame: calls.frame.bind(calls),
-    closed: calls.closed.bind(calls),
-  };
-  const gaps = await readCapture(file, events, true);
+  const gaps = await readCapture(file, calls, true);
   if (calls.events.length === 0) {
     const reason =
       gaps.encrypted > 0 ? `its connections use TLS; ${RECORD_WITH_PROXY}` : 'record a program while it calls etcd';

@@ -1,13 +1,6 @@
 import { textOf } from '../../../../src/internal.js';
 import type { WireFrame } from '../inspect/index.js';
-
-/** A client of a proxy: one connection. */
-export interface LaneInfo {
-  /** The address of the client. */
-  readonly address: string;
-  /** The common name in the certificate of the client. Undefined if the client has shown none. */
-  readonly certificateName: string | undefined;
-}
+import { addressText, type ObservedConnection, type Traffic } from '../proxy/traffic.js';
 
 /** A column of the diagram. */
 export interface Lane {
@@ -21,13 +14,16 @@ const MAX_LANES = 5;
 const MAX_NAMES = 10_000;
 const OTHERS: Lane = { name: 'other clients', address: '' };
 
+/** What a name needs to know of a connection. */
+type Client = Pick<ObservedConnection, 'connection' | 'client' | 'certificateName'>;
+
 /** The names of the connections of a proxy. The name is the certificate's, the user agent, or the address. */
-export class Lanes {
-  readonly #infos = new Map<number, LaneInfo>();
+export class Lanes implements Traffic {
+  readonly #infos = new Map<number, Client>();
   readonly #agents = new Map<number, string>();
 
-  add(connection: number, info: LaneInfo): void {
-    this.#infos.set(connection, info);
+  opened({ connection, client, certificateName }: Client): void {
+    this.#infos.set(connection, { connection, client, certificateName });
     if (this.#infos.size <= MAX_NAMES) return;
     const oldest = this.#infos.keys().next().value as number;
     this.#infos.delete(oldest);
@@ -35,7 +31,7 @@ export class Lanes {
   }
 
   /** Learns the user agent of a connection from the header of its first request. */
-  follow({ connection, direction, detail, bytes }: WireFrame): void {
+  frame({ connection, direction, detail, bytes }: WireFrame): void {
     if (direction === 'received' || this.#agents.has(connection)) return;
     let agent: string | undefined;
     if (detail.kind === 'headers') agent = detail.headers.find(([name]) => name === 'user-agent')?.[1];
@@ -44,7 +40,8 @@ export class Lanes {
   }
 
   laneOf(connection: number): Lane {
-    const { address = '', certificateName } = this.#infos.get(connection) ?? {};
+    const { client, certificateName } = this.#infos.get(connection) ?? {};
+    const address = client === undefined ? '' : addressText(client);
     const name = certificateName ?? this.#agents.get(connection)?.split(' ')[0];
     return name === undefined ? { name: address, address: '' } : { name, address };
   }

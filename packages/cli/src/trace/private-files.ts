@@ -2,6 +2,7 @@ import { closeSync, lstatSync, openSync, rmSync, writeSync } from 'node:fs';
 import { checkReplaceable, type JsonObject, monotonicMs, PartFile } from '../../../../src/internal.js';
 import { closingJson, frameJson } from '../frames.js';
 import type { WireFrame } from '../inspect/index.js';
+import type { Traffic } from '../proxy/traffic.js';
 
 // Files with traffic. Only their owner may read them, whatever was at their path before, and links are not followed.
 
@@ -33,7 +34,7 @@ export async function writePrivateFile(path: string, flag: string, text: string)
 }
 
 /** A file with a line of JSON for each frame and for the end of each connection. */
-export class JsonLines {
+export class JsonLines implements Traffic {
   /** The error that has ended the writing. A traced program continues without the file. */
   problem: Error | undefined;
   readonly #file: number;

@@ -1,6 +1,6 @@
 import { monotonicMs } from '../../../../src/internal.js';
 import type { WireFrame } from '../inspect/index.js';
-import type { Shown } from '../proxy/frame-filter.js';
+import type { Traffic } from '../proxy/traffic.js';
 import type { Lanes } from './lanes.js';
 import type { QueueObserver } from './queue-observer.js';
 import { type Story, storyOf } from './story.js';
@@ -27,7 +27,7 @@ interface RecordingOptions {
 /**
  * What is known of a program, or of the clients of a proxy, so far: frames, the states of a queue, and an exit code.
  */
-export class Recording implements Shown {
+export class Recording implements Traffic {
   readonly frames: WireFrame[] = [];
   /** The clients of a proxy. Undefined for the recording of one program. */
   readonly lanes: Lanes | undefined;
