@@ -1,5 +1,6 @@
 import type { Client, Interceptor } from '../../../src/internal.js';
 import { CliError, ExitCode, withFlagNames } from './exit-code.js';
+import { notingResponses } from './noted-responses.js';
 
 /** Matches the problem of a connection that a server has closed because of the client certificate. */
 const REFUSED = /requires a client certificate/;
@@ -17,15 +18,12 @@ export class CertificateRefusal {
       this.#isAnswered = true;
       return response;
     },
-    stream: (call, handler, next) =>
-      next(call, {
-        message: (response) => {
-          this.#isAnswered = true;
-          handler.message(response);
-        },
-        end: (error) => handler.end(error),
-        leaving: () => handler.leaving?.(),
-      }),
+    stream: (call, handler, next) => {
+      const noting = notingResponses(handler, () => {
+        this.#isAnswered = true;
+      });
+      return next(call, noting);
+    },
   };
 
   /** Resolves with the result of `work`. @throws CliError as soon as all servers have refused the certificate. */

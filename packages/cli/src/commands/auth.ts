@@ -7,7 +7,6 @@ import {
   EtcdError,
   escapeControls,
   type Init,
-  prefix as keysWithPrefix,
   loginOf,
   type Method,
   methods,
@@ -16,6 +15,7 @@ import {
 } from '../../../../src/internal.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { readNewPassword } from '../etcdctl/questions.js';
+import { roleParts } from '../etcdctl/simple.js';
 import { type CliError, wrongArguments } from '../exit-code.js';
 import { booleanOption } from '../go-arguments.js';
 import { type Io, linesOf } from '../io.js';
@@ -315,22 +315,7 @@ function addRoleCommands(role: Command, io: Io): void {
 
 /** Returns the permissions of a role, as etcdctl prints them. */
 function roleText(response: AuthRoleGetResponse, name: string): string {
-  return `Role ${name}\n${permissionText(response, 'READ')}\n${permissionText(response, 'WRITE')}`;
-}
-
-/** Returns the ranges for one kind of access, as etcdctl prints them. */
-function permissionText({ perm }: AuthRoleGetResponse, access: 'READ' | 'WRITE'): string {
-  const of = perm.filter(
-    ({ permType }) => permType === PermissionType.READWRITE || permType === PermissionType[access],
-  );
-  const ranges = of.map(({ key, rangeEnd }) => `\n\t${rangeText(key, rangeEnd)}`);
-  return `KV ${access === 'READ' ? 'Read' : 'Write'}:${ranges.join('')}`;
-}
-
-function rangeText(key: Uint8Array, rangeEnd: Uint8Array): string {
-  if (rangeEnd.length === 0) return readable(key);
-  // A range end of one 0 byte means all keys from `key` on.
-  if (rangeEnd.length === 1 && rangeEnd[0] === 0) return `[${readable(key)}, <open ended>`;
-  const isPrefix = key.length > 0 && Buffer.from(keysWithPrefix(key).rangeEnd).equals(rangeEnd);
-  return `[${readable(key)}, ${readable(rangeEnd)})${isPrefix ? ` (prefix ${readable(key)})` : ''}`;
+  const parts = roleParts(response, name).map((part) => (typeof part === 'string' ? part : readable(part)));
+  // The caller ends the last line.
+  return parts.join('').slice(0, -1);
 }

@@ -10,6 +10,7 @@ import {
 import type { Answer } from '../ask-all.js';
 import { type Context, withClient } from '../context.js';
 import { ExitCode } from '../exit-code.js';
+import { notingResponses } from '../noted-responses.js';
 import { hexId } from '../output.js';
 import { badArgs, ETCDCTL_EXIT, EtcdctlError, goErrorText } from './errors.js';
 import { goDuration } from './go-format.js';
@@ -39,23 +40,19 @@ function withoutFailures<T>(
   return succeeded;
 }
 
+/** Returns a function for `withoutFailures` that says what the answer of an endpoint would have contained. */
+function failedToGet(what: 'status' | 'hash'): (answer: Answer<unknown>, problem: string) => string {
+  return ({ endpoint }, problem) => `Failed to get the ${what} of endpoint ${endpoint} (${problem})`;
+}
+
 export function printStatus(context: Context, answers: readonly Answer<StatusResponse>[]): ExitCode {
-  const whole = withoutFailures(
-    context,
-    answers,
-    ({ endpoint }, problem) => `Failed to get the status of endpoint ${endpoint} (${problem})`,
-  );
+  const whole = withoutFailures(context, answers, failedToGet('status'));
   printerOf(context).status(whole);
   return whole.length < answers.length ? ETCDCTL_EXIT.ERROR : ExitCode.OK;
 }
 
 export function printHashes(context: Context, answers: readonly Answer<HashKVResponse>[]): ExitCode {
-  const whole = withoutFailures(
-    context,
-    answers,
-    ({ endpoint }, problem) => `Failed to get the hash of endpoint ${endpoint} (${problem})`,
-  );
-  printerOf(context).hashes(whole);
+  printerOf(context).hashes(withoutFailures(context, answers, failedToGet('hash')));
   const failed = answers.findLast(({ failure }) => failure !== undefined);
   if (failed !== undefined) throw new EtcdctlError(ETCDCTL_EXIT.ERROR, goErrorText(failed.error));
   return ExitCode.OK;
@@ -116,14 +113,10 @@ export async function saveAsEtcdctl(context: Context, file: string): Promise<voi
   const interceptor: Interceptor = {
     stream: (streamCall, handler, next) => {
       if (streamCall.method.path !== methods.maintenance.snapshot.path) return next(streamCall, handler);
-      return next(streamCall, {
-        message(response) {
-          version = (response as { readonly version?: string }).version || version;
-          handler.message(response);
-        },
-        end: (error) => handler.end(error),
-        leaving: () => handler.leaving?.(),
+      const noting = notingResponses(handler, (response) => {
+        version = (response as { readonly version?: string }).version || version;
       });
+      return next(streamCall, noting);
     },
   };
   const save = async (client: Parameters<Parameters<typeof withClient>[1]>[0]): Promise<void> => {

@@ -86,15 +86,20 @@ const memberAdd: Simple<pb.MemberAddResponse> = (response, { name = '' }) => {
   ];
 };
 
-const role: Simple<pb.AuthRoleGetResponse> = ({ perm }, { name = '' }) => {
-  if (name === 'root' && perm.length === 0)
+const role: Simple<pb.AuthRoleGetResponse> = (response, { name = '' }) => {
+  if (name === 'root' && response.perm.length === 0)
     return [`Role ${name}\nKV Read:\n\t[, <open ended>\nKV Write:\n\t[, <open ended>\n`];
+  return roleParts(response, name);
+};
+
+/** Returns the permissions of a role. The normal mode prints them, too, with keys that people can read. */
+export function roleParts({ perm }: pb.AuthRoleGetResponse, name: string): readonly Part[] {
   const ranges = (access: PermissionType): Part[] =>
     perm
       .filter(({ permType }) => permType === access || permType === PermissionType.READWRITE)
       .flatMap(({ key, rangeEnd }) => ['\t', ...rangeParts(key, rangeEnd), '\n']);
   return [`Role ${name}\nKV Read:\n`, ...ranges(PermissionType.READ), 'KV Write:\n', ...ranges(PermissionType.WRITE)];
-};
+}
 
 function rangeParts(key: Uint8Array, rangeEnd: Uint8Array): Part[] {
   if (rangeEnd.length === 0) return [key];

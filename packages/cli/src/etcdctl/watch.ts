@@ -6,7 +6,6 @@ import {
   keysOf,
   methods,
   type ResponseHeader,
-  type StreamHandler,
   type WatchBatch,
   type WatchEvent,
   wireOf,
@@ -16,6 +15,7 @@ import type { KeyFlags } from '../commands/key-flags.js';
 import type { Watched } from '../commands/watched.js';
 import { type Context, withClient } from '../context.js';
 import { ExitCode } from '../exit-code.js';
+import { notingResponses } from '../noted-responses.js';
 import { ETCDCTL_EXIT, EtcdctlError, goErrorText } from './errors.js';
 import { goQuoted } from './go-format.js';
 import type { WatchedEvents } from './go-json.js';
@@ -37,8 +37,13 @@ export class WatchResponses {
   #events: WatchEvent[] = [];
   /** Receives the responses of the only watch of a client. */
   readonly interceptor: Interceptor = {
-    stream: (call, handler, next) =>
-      next(call, call.method.path === methods.watch.watch.path ? this.#recording(handler) : handler),
+    stream: (call, handler, next) => {
+      if (call.method.path !== methods.watch.watch.path) return next(call, handler);
+      return next(
+        call,
+        notingResponses(handler, (response) => this.#note(response as object)),
+      );
+    },
   };
 
   /** The header of the latest response. Undefined before the first response. */
@@ -62,21 +67,10 @@ export class WatchResponses {
     return { header, events: whole };
   }
 
-  #recording<Response>(handler: StreamHandler<Response>): StreamHandler<Response> {
-    const note = (response: Response): void => {
-      const { header, events = [] } = response as { header?: ResponseHeader; events?: { kv?: KeyValueMessage }[] };
-      const last = events.at(-1)?.kv?.modRevision;
-      this.#last = header ?? this.#last;
-      if (this.#last !== undefined && last !== undefined) this.#ends.push({ header: this.#last, revision: last });
-    };
-    return {
-      message(response) {
-        note(response);
-        handler.message(response);
-      },
-      end: (error) => handler.end(error),
-      leaving: () => handler.leaving?.(),
-    };
+  #note({ header, events = [] }: { header?: ResponseHeader; events?: { kv?: KeyValueMessage }[] }): void {
+    const last = events.at(-1)?.kv?.modRevision;
+    this.#last = header ?? this.#last;
+    if (this.#last !== undefined && last !== undefined) this.#ends.push({ header: this.#last, revision: last });
   }
 }
 
