@@ -20,6 +20,7 @@ export {
   LineSplitter,
   type LogDetails,
   type Logger,
+  latin1Of,
   monotonicMs,
   NO_BYTES,
   type Outcome,

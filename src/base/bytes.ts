@@ -125,15 +125,20 @@ export function hexOf(bytes: Uint8Array, separator = ''): string {
 /** Maximum number of arguments in one call of `String.fromCharCode`. JavaScript engines limit that number. */
 const MAX_ARGUMENTS = 8_192;
 
-/** Encodes bytes as base64 with padding (RFC 4648, section 4). */
-export function toBase64(bytes: Uint8Array): string {
-  let binary = '';
+/** Returns a string with one character for each byte: ISO 8859-1. Such strings have the order of their bytes. */
+export function latin1Of(bytes: Uint8Array): string {
+  let text = '';
   for (let at = 0; at < bytes.length; at += MAX_ARGUMENTS) {
     const part: ArrayLike<number> = bytes.subarray(at, at + MAX_ARGUMENTS);
     // A spread argument would be many times slower, because it takes the bytes one by one from an iterator.
-    binary += String.fromCharCode.apply(undefined, part as number[]);
+    text += String.fromCharCode.apply(undefined, part as number[]);
   }
-  return btoa(binary);
+  return text;
+}
+
+/** Encodes bytes as base64 with padding (RFC 4648, section 4). */
+export function toBase64(bytes: Uint8Array): string {
+  return btoa(latin1Of(bytes));
 }
 
 /**

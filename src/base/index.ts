@@ -43,6 +43,7 @@ export {
   isBytes,
   isWellFormed,
   LineSplitter,
+  latin1Of,
   NO_BYTES,
   ownBytes,
   plain,

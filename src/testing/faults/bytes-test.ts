@@ -1,4 +1,5 @@
 import { toBytes } from '../../base/index.js';
+import { FRAME_HEADER_BYTES, FrameType } from '../../wire/index.js';
 
 /**
  * Returns whether the bytes of one read from a socket match a condition. If a message spans several reads, each call
@@ -23,9 +24,6 @@ export function containing(...parts: readonly (string | Uint8Array)[]): BytesTes
   };
 }
 
-const FRAME_HEADER_BYTES = 9;
-const HEADERS = 1;
-
 /**
  * Whether these bytes, which must begin with a frame header, contain a HEADERS frame. The server's answer begins with a
  * HEADERS frame. Frames such as SETTINGS, PING and WINDOW_UPDATE may come before the answer.
@@ -33,7 +31,7 @@ const HEADERS = 1;
 export function hasHeaders(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at + FRAME_HEADER_BYTES <= bytes.length; at += FRAME_HEADER_BYTES + (view.getUint32(at) >>> 8)) {
-    if (bytes[at + 3] === HEADERS) return true;
+    if (bytes[at + 3] === FrameType.HEADERS) return true;
   }
   return false;
 }

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { latin1Of } from '../../base/index.js';
 import { type Clock, realTime } from '../memory/clock.js';
 import type { Service } from '../memory/service.js';
 import { Gateway } from './gateway.js';
@@ -40,7 +41,7 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TR
  * decides in the same way: see `cmux.HTTP1` in the package cmux.
  */
 export function isHttp1(start: Uint8Array): boolean | undefined {
-  const text = String.fromCharCode(...start.subarray(0, 8));
+  const text = latin1Of(start.subarray(0, 8));
   if (METHODS.some((method) => text.startsWith(`${method} `))) return true;
   return METHODS.some((method) => `${method} `.startsWith(text)) ? undefined : false;
 }

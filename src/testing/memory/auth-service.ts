@@ -1,4 +1,4 @@
-import { NO_BYTES } from '../../base/index.js';
+import { NO_BYTES, toBase64 } from '../../base/index.js';
 import { PermissionType } from '../../gen/authpb/auth.js';
 import { AuthenticateRequest } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
@@ -17,7 +17,7 @@ export function registerAuth(router: Router, member: Member): void {
   const { auth, settings, proposals } = member;
   const { store, tokens } = auth;
   const { auth: rpcs } = methods;
-  const hashed = (password: string): string => encodeHash(hashPassword(password, settings.random));
+  const hashed = (password: string): string => toBase64(hashPassword(password, settings.random));
 
   /**
    * Registers a method. etcd sends the requests of this service through raft, also those that only read. `prepare`
@@ -125,10 +125,6 @@ export function registerAuth(router: Router, member: Member): void {
   change(rpcs.roleDelete, ({ role }) => store.deleteRole(role));
   change(rpcs.roleGrantPermission, ({ name, perm }) => store.grantPermission(name, perm));
   change(rpcs.roleRevokePermission, ({ role, key, rangeEnd }) => store.revokePermission(role, key, rangeEnd));
-}
-
-function encodeHash(hash: PasswordHash): string {
-  return btoa(String.fromCharCode(...hash));
 }
 
 /** Decodes a hash that a client sends instead of a password. @throws StatusError if the text is not Base64. */

@@ -1,6 +1,6 @@
 import { Network } from '../raft/network.js';
 import type { Clock } from './clock.js';
-import { Member, siteOf } from './member.js';
+import { Member, randomId, siteOf } from './member.js';
 import { MemoryMember } from './memory-member.js';
 import { type Proposed, Replica } from './replica.js';
 import type { MemberSettings } from './settings.js';
@@ -17,11 +17,9 @@ export interface Cluster {
 /** Creates and starts a cluster with a leader. `settings` are those of each member. */
 export function startCluster(settings: readonly MemberSettings[], clock: Clock, random: () => number): Cluster {
   const network = new Network<Proposed>(clock);
-  const randomId = (): bigint =>
-    (BigInt(Math.floor(random() * 2 ** 32)) << 32n) | BigInt(Math.floor(random() * 2 ** 32));
-  const clusterId = randomId();
+  const clusterId = randomId(random);
   const sites = settings.map((each, index) =>
-    siteOf(randomId(), each, `http://localhost:${FIRST_PEER_PORT + 100 * index}`),
+    siteOf(randomId(random), each, `http://localhost:${FIRST_PEER_PORT + 100 * index}`),
   );
   const ids = settings.map((_, id) => id);
   const names = settings.map(({ name }) => name);
@@ -32,13 +30,7 @@ export function startCluster(settings: readonly MemberSettings[], clock: Clock, 
     const replica = new Replica(id, ids, state, network, replicas);
     replicas.push(replica);
     state.consensus = replica;
-    return new MemoryMember(state, names, replica, {
-      cutOff: () => network.cutOff(id),
-      heal: () => network.heal(id),
-      get isCutOff() {
-        return network.isCutOff(id);
-      },
-    });
+    return new MemoryMember(state, names, replica);
   });
   for (const replica of replicas) replica.start();
   const first = replicas[Math.floor(random() * replicas.length)] as Replica;

@@ -1,8 +1,7 @@
+import { latin1Of } from '../../base/index.js';
+
 /** A key as a string with one character per byte, so that `<` compares keys in byte order. */
 export type KeyId = string;
-
-/** Maximum number of arguments in one call. Engines limit the number of arguments. */
-const MAX_ARGUMENTS = 8_192;
 
 /** Compares two keys, or two numbers, for a sort. */
 export function compare<T extends KeyId | bigint>(a: T, b: T): number {
@@ -12,11 +11,7 @@ export function compare<T extends KeyId | bigint>(a: T, b: T): number {
 
 /** Returns the `KeyId` of a key. */
 export function keyId(key: Uint8Array): KeyId {
-  if (key.length <= MAX_ARGUMENTS) return String.fromCharCode(...key);
-  let id = '';
-  for (let at = 0; at < key.length; at += MAX_ARGUMENTS)
-    id += String.fromCharCode(...key.subarray(at, at + MAX_ARGUMENTS));
-  return id;
+  return latin1Of(key);
 }
 
 /**

@@ -36,10 +36,6 @@ export function checkPut(request: PutRequest): void {
   if (request.ignoreLease && request.lease !== 0n) throw serverError('LeaseProvided');
 }
 
-export function checkDeleteRange(request: DeleteRangeRequest): void {
-  checkKey(request);
-}
-
 /** Checks a transaction, its operations, and whether its branches change a key twice. */
 export function checkTxn(request: TxnRequest, maxOperations: number, version: MemoryVersion): void {
   checkOperations(request, maxOperations, version);
@@ -47,7 +43,8 @@ export function checkTxn(request: TxnRequest, maxOperations: number, version: Me
   checkOverlaps(request.failure);
 }
 
-function checkKey({ key }: { readonly key: Uint8Array }): void {
+/** Checks a request to which no other rule applies, such as a deletion. */
+export function checkKey({ key }: { readonly key: Uint8Array }): void {
   if (key.length === 0) throw serverError('EmptyKey');
 }
 
@@ -73,7 +70,7 @@ function checkOperation({ request }: RequestOp, maxNested: number, version: Memo
     case 'requestPut':
       return checkPut(request.value);
     case 'requestDeleteRange':
-      return checkDeleteRange(request.value);
+      return checkKey(request.value);
     case 'requestTxn':
       return checkOperations(request.value, maxNested, version);
     case undefined:

@@ -1,7 +1,7 @@
 import type { PutResponse, TxnRequest, TxnResponse } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import type { Init, Method } from '../../wire/index.js';
-import { checkDeleteRange, checkPut, checkRange, checkRangeStream, checkTxn } from './kv-checks.js';
+import { checkKey, checkPut, checkRange, checkRangeStream, checkTxn } from './kv-checks.js';
 import type { Member } from './member.js';
 import type { Propose } from './proposals.js';
 import { checkQuota, costOfPut, costOfTxn } from './quota.js';
@@ -68,7 +68,7 @@ export function registerKv(router: Router, member: Member): void {
     return put(request, auth.authorize(kv.put.path, request, call));
   });
   router.unary(kv.deleteRange, (request, call) => {
-    checkDeleteRange(request);
+    checkKey(request);
     return deleteRange(request, auth.authorize(kv.deleteRange.path, request, call));
   });
   router.unary(kv.txn, (request, call) => {

@@ -103,19 +103,24 @@ export class Member {
     ignoreFailure(this.changeAlarms({ action: AlarmAction.ACTIVATE, memberId, alarm: AlarmType.NOSPACE }));
   }
 
-  /**
-   * Returns a random unsigned 64-bit integer, but not 0. In etcd, the IDs of members and clusters are the first bytes
-   * of a hash, so about half of them are above 2^63.
-   */
+  /** Returns a random ID: see the function `randomId`. */
   randomId(): bigint {
-    const part = (): bigint => BigInt(Math.floor(this.settings.random() * 2 ** 32));
-    return (part() << 32n) | part() || 1n;
+    return randomId(this.settings.random);
   }
 
   /** Returns the header of a response, by default with the current revision of the store. */
   header(revision: bigint = this.store.revision): ResponseHeader {
     return { clusterId: this.clusterId, memberId: this.memberId, revision, raftTerm: this.raftTerm };
   }
+}
+
+/**
+ * Returns a random unsigned 64-bit integer, but not 0. In etcd, the IDs of members and clusters are the first bytes of a
+ * hash, so about half of them are above 2^63.
+ */
+export function randomId(random: () => number): bigint {
+  const part = (): bigint => BigInt(Math.floor(random() * 2 ** 32));
+  return (part() << 32n) | part() || 1n;
 }
 
 /** Returns the entry of a member in the member list of a cluster that starts. */

@@ -15,13 +15,6 @@ import { maxMessageBytes } from './settings.js';
 import { statusPage } from './status-pages.js';
 import { registerWatch } from './watch-service.js';
 
-/** The network between a member and the other members. */
-export interface PeerNetwork {
-  cutOff(): void;
-  heal(): void;
-  readonly isCutOff: boolean;
-}
-
 /** An entry of the log of a member. */
 export interface RaftEntry {
   readonly index: number;
@@ -65,22 +58,20 @@ export class MemoryMember {
   readonly state: Member;
   readonly #router: Router;
   readonly #replica: Replica | undefined;
-  readonly #network: PeerNetwork | undefined;
   /** Returns the names of all members, by their node IDs. */
   readonly #names: readonly string[];
   /** The functions that end the open connections, one for each connection. */
   readonly #connections = new Set<() => void>();
   #running = true;
 
-  /** @internal `replica` and `network` are undefined if the member is alone. */
-  constructor(state: Member, names: readonly string[], replica?: Replica, network?: PeerNetwork) {
+  /** @internal `replica` is undefined if the member is alone. */
+  constructor(state: Member, names: readonly string[], replica?: Replica) {
     const { settings } = state;
     this.state = state;
     this.name = settings.name;
     this.endpoint = settings.endpoint;
     this.#names = names;
     this.#replica = replica;
-    this.#network = network;
     this.#router = replica === undefined ? new Router() : guardedBy(replica, state);
     registerKv(this.#router, state);
     registerWatch(this.#router, state);
@@ -104,7 +95,7 @@ export class MemoryMember {
 
   /** Whether `cutOff` is in effect. */
   get isCutOff(): boolean {
-    return this.#network?.isCutOff ?? false;
+    return this.#replica?.isCutOff ?? false;
   }
 
   /** The raft of the member as it is now. Undefined if the member is alone, because it then has none. */
@@ -175,12 +166,12 @@ export class MemoryMember {
    * off stops leading after a second, because it does not hear from a majority. Does nothing if the member is alone.
    */
   cutOff(): void {
-    this.#network?.cutOff();
+    this.#replica?.cutOff();
   }
 
   /** Ends the effect of `cutOff`. */
   heal(): void {
-    this.#network?.heal();
+    this.#replica?.heal();
   }
 
   /**

@@ -92,7 +92,20 @@ export class Replica implements Consensus {
   }
 
   get isHealthy(): boolean {
-    return this.#replicas.every(({ isRunning, raft }) => isRunning && !this.#network.isCutOff(raft.id));
+    return this.#replicas.every(({ isRunning, isCutOff }) => isRunning && !isCutOff);
+  }
+
+  /** Whether the network loses all messages from and to the member. */
+  get isCutOff(): boolean {
+    return this.#network.isCutOff(this.raft.id);
+  }
+
+  cutOff(): void {
+    this.#network.cutOff(this.raft.id);
+  }
+
+  heal(): void {
+    this.#network.heal(this.raft.id);
   }
 
   /** Calls `listener` after each change of the role, the term or the leader. */

@@ -15,6 +15,7 @@ import {
 import { KeyValue } from '../../gen/mvccpb/kv.js';
 import type { Init } from '../../wire/index.js';
 import { compare, KeyRange, keyId } from './key-range.js';
+import type { Lessor } from './lessor.js';
 import { readRange } from './range.js';
 import { serverError } from './service.js';
 import type { MemoryVersion } from './settings.js';
@@ -34,14 +35,9 @@ export interface Branch {
   readonly steps: readonly Step[];
 }
 
-/** The leases that exist. */
-interface LeaseLookup {
-  has(id: bigint): boolean;
-}
-
 /** The state, other than the keys, that the checks of a put depend on. */
 export interface PutContext {
-  readonly leases: LeaseLookup;
+  readonly leases: Pick<Lessor, 'has'>;
   readonly version: MemoryVersion;
 }
 
@@ -146,7 +142,7 @@ function runStep(view: WriteTransaction, step: Step, version: MemoryVersion): In
 }
 
 /** @throws StatusError with `LeaseNotFound` if the put names a lease that does not exist. */
-export function checkLease({ lease }: PutRequest, leases: LeaseLookup): void {
+export function checkLease({ lease }: PutRequest, leases: PutContext['leases']): void {
   if (lease !== 0n && !leases.has(lease)) throw serverError('LeaseNotFound');
 }
 

@@ -1,10 +1,10 @@
-import { CONNECTION_PREFACE } from '../../../../src/internal.js';
+import { CONNECTION_PREFACE, latin1Of } from '../../../../src/internal.js';
 import { type DecodedFrame, FrameDecoder, type StreamMethods, type WireFrame } from './frames.js';
 import { Http1Decoder, Http1Requests } from './http1.js';
 
 /** Whether a connection whose client first sends these bytes uses HTTP/2. */
 export function beginsHttp2(bytes: Uint8Array): boolean {
-  return CONNECTION_PREFACE.startsWith(String.fromCharCode(...bytes.subarray(0, CONNECTION_PREFACE.length)));
+  return CONNECTION_PREFACE.startsWith(latin1Of(bytes.subarray(0, CONNECTION_PREFACE.length)));
 }
 
 /** Whether a connection whose client first sends these bytes uses TLS: RFC 8446, sections 4 and 5.1. */

@@ -1,5 +1,5 @@
-import type { HeaderField } from '../../../../src/internal.js';
-import { latin1, withoutUrlSecrets } from './secrets.js';
+import { type HeaderField, latin1Of } from '../../../../src/internal.js';
+import { withoutUrlSecrets } from './secrets.js';
 
 // The syntax of HTTP/1.1 as Go's net/http, and therefore etcd, reads it. A request that etcd understands, and that this
 // file does not understand, would not appear in a recording, and would meet no fault.
@@ -35,7 +35,7 @@ export function isBlankLine(line: Uint8Array): boolean {
 
 /** Reads a complete head. Returns undefined if a line continues the line before, which Go allows and RFC 9112 forbids. */
 export function readHead(bytes: Uint8Array): Http1Head | undefined {
-  const [line = '', ...lines] = latin1(bytes).trimEnd().split(/\r?\n/);
+  const [line = '', ...lines] = latin1Of(bytes).trimEnd().split(/\r?\n/);
   if (lines.some((each) => /^[ \t]/.test(each))) return undefined;
   const fields = lines.map((each): HeaderField => {
     const colon = each.indexOf(':');

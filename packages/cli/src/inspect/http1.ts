@@ -8,6 +8,7 @@ import {
   JsonReader,
   JsonSyntaxError,
   type JsonValue,
+  latin1Of,
   textOf,
 } from '../../../../src/internal.js';
 import { ByteQueue } from './byte-queue.js';
@@ -25,7 +26,7 @@ import {
   shownPathOf,
   upgradeIn,
 } from './http1-head.js';
-import { type HttpPart, latin1, mayContainSecrets, withoutSecretJson, withoutSecretText } from './secrets.js';
+import { type HttpPart, mayContainSecrets, withoutSecretJson, withoutSecretText } from './secrets.js';
 
 const METHODS = gatewayMethods();
 /** A piece of a body that is longer than this, or has more parts, is reported before its message is complete. */
@@ -218,7 +219,7 @@ export class Http1Decoder {
     else if (body.at === 'trailers') {
       if (isBlankLine(bytes.subarray(0, length))) this.#body = undefined;
     } else {
-      const [, size] = /^([0-9a-f]{1,12})[;\s]/i.exec(latin1(bytes.subarray(0, length))) ?? [];
+      const [, size] = /^([0-9a-f]{1,12})[;\s]/i.exec(latin1Of(bytes.subarray(0, length))) ?? [];
       if (size === undefined) this.#problem = 'the size of a chunk is malformed';
       else {
         body.left = Number.parseInt(size, 16);

@@ -5,6 +5,7 @@ import {
   isJsonObject,
   type JsonObject,
   type JsonValue,
+  latin1Of,
   literalString,
   messageFields,
 } from '../../../../src/internal.js';
@@ -137,7 +138,7 @@ export function withoutSecretText(parts: readonly HttpPart[], mayContain: boolea
 
 /** Applies a replacement by texts of the same length. */
 function replacedIn(bytes: Uint8Array, replace: (text: string) => string): Uint8Array {
-  const text = latin1(bytes);
+  const text = latin1Of(bytes);
   const shown = replace(text);
   return shown === text ? bytes : Uint8Array.from(shown, (character) => character.charCodeAt(0));
 }
@@ -202,10 +203,4 @@ function parsed(text: string): JsonValue | undefined {
 /** Returns the lines of a text that are not blank. */
 function linesOf(text: string): readonly string[] {
   return text.split('\n').filter((line) => line.trim() !== '');
-}
-
-export function latin1(bytes: Uint8Array): string {
-  let text = '';
-  for (let at = 0; at < bytes.length; at += 8_192) text += String.fromCharCode(...bytes.subarray(at, at + 8_192));
-  return text;
 }
