@@ -10,8 +10,7 @@ import {
   toJson,
 } from '../../extras/transports/json/index.js';
 import { parseEndpoint } from '../../host/index.js';
-import type { BidiStream } from '../../rpc/index.js';
-import { TRANSPORT_DEFAULTS, type Transport } from '../../wire/index.js';
+import { type OutgoingStream, type StreamHandler, TRANSPORT_DEFAULTS, type Transport } from '../../wire/index.js';
 import type { MemoryEtcd } from '../memory/memory-etcd.js';
 import { memory } from '../memory/transport.js';
 
@@ -48,18 +47,7 @@ export function memoryTarget(server: MemoryEtcd): ReplayTarget {
         return unaryCall(method, events, (request, signal) =>
           transport.unary({ method, metadata, request: request as object, signal, ...noTimeLimit }),
         );
-      const stream = transport.stream(
-        { method, metadata },
-        {
-          message: (message) => events.message(jsonOf(method, message)),
-          end: (error) => events.end(statusOf(error)),
-        },
-      );
-      return {
-        send: (request) => stream.send(messageOf(method, request) as object),
-        halfClose: () => stream.end(),
-        cancel: () => stream.cancel(),
-      };
+      return streamingCall(method, events, (handler) => transport.stream({ method, metadata }, handler));
     },
     close: () => transport.close(),
   };
@@ -69,29 +57,19 @@ export function memoryTarget(server: MemoryEtcd): ReplayTarget {
 export function clientTarget(client: Client): ReplayTarget {
   return {
     open: (method, _, events) => {
-      const stub = stubOf(client.raw, method);
-      if (method.kind === 'unary')
-        return unaryCall(method, events, (request, signal) =>
-          (stub as UnaryStub)(request, { signal, timeoutMs: Number.POSITIVE_INFINITY }),
-        );
-      if (method.kind === 'bidi-streaming') return bidiCall(method, events, (stub as () => Bidi)());
-      const controller = new AbortController();
-      return {
-        send: (request) => {
-          const answers = (stub as ServerStreamingStub)(messageOf(method, request), { signal: controller.signal });
-          read(method, answers, events, controller.signal);
-        },
-        halfClose: () => {},
-        cancel: () => controller.abort(),
-      };
+      if (method.kind !== 'unary')
+        return streamingCall(method, events, (handler) => client.rpc.stream(method, handler));
+      // The function of `raw` refuses a transaction that would end all members of the cluster.
+      const stub = stubOf(client.raw, method) as UnaryStub;
+      return unaryCall(method, events, (request, signal) =>
+        stub(request, { signal, timeoutMs: Number.POSITIVE_INFINITY }),
+      );
     },
     close: async () => {},
   };
 }
 
 type UnaryStub = (request: unknown, options: object) => Promise<unknown>;
-type ServerStreamingStub = (request: unknown, options: object) => AsyncIterable<unknown>;
-type Bidi = BidiStream<unknown, unknown>;
 
 function unaryCall(
   method: AnyMethod,
@@ -118,30 +96,24 @@ function unaryCall(
   };
 }
 
-function bidiCall(method: AnyMethod, events: CallEvents, stream: Bidi): OpenCall {
-  const controller = new AbortController();
-  read(method, stream, events, controller.signal);
+function streamingCall(
+  method: AnyMethod,
+  events: CallEvents,
+  open: (handler: StreamHandler<unknown>) => OutgoingStream<unknown>,
+): OpenCall {
+  const stream = open({
+    message: (message) => events.message(jsonOf(method, message)),
+    end: (error) => events.end(statusOf(error)),
+  });
   return {
-    send: (request) => stream.send(messageOf(method, request) as object),
-    halfClose: () => stream.end(),
-    cancel: () => {
-      controller.abort();
-      stream.cancel();
+    send: (request) => {
+      stream.send(messageOf(method, request) as object);
+      // A recording that was cut off may lack the half-close, without which the server may not answer.
+      if (method.kind === 'server-streaming') stream.end();
     },
+    halfClose: () => stream.end(),
+    cancel: () => stream.cancel(),
   };
-}
-
-/** Reports the messages and the end of a stream, until the signal aborts. */
-function read(method: AnyMethod, answers: AsyncIterable<unknown>, events: CallEvents, signal: AbortSignal): void {
-  const reading = async (): Promise<string> => {
-    for await (const answer of answers) if (!signal.aborted) events.message(jsonOf(method, answer));
-    return 'OK';
-  };
-  reading()
-    .catch(statusOf)
-    .then((status) => {
-      if (!signal.aborted) events.end(status);
-    });
 }
 
 function messageOf(method: AnyMethod, json: JsonObject): unknown {
