@@ -15,6 +15,7 @@ import {
   type TransportFactory,
 } from '../../../src/internal.js';
 import { flag, int64, programOf, signedMs, timeLimitMs, withVariable } from './arguments.js';
+import type { ConnectionFlags } from './etcdctl/mode.js';
 import { withFlagNames, wrongArguments } from './exit-code.js';
 import { booleanOption } from './go-arguments.js';
 import type { Io } from './io.js';
@@ -24,30 +25,19 @@ import { CertificateRefusal } from './refused-certificate.js';
 import { unverifiedTls } from './unverified-tls.js';
 
 /** The values of the global flags. */
-interface GlobalFlags {
-  readonly endpoints: readonly string[];
+interface GlobalFlags extends ConnectionFlags {
   readonly discoverySrv?: string | undefined;
   readonly discoverySrvName?: string | undefined;
   readonly insecureDiscovery: boolean;
-  readonly cacert?: string | undefined;
-  readonly cert?: string | undefined;
-  readonly key?: string | undefined;
-  readonly user?: string | undefined;
-  readonly password?: string | undefined;
   readonly plaintextAuth?: boolean;
   readonly insecureTransport: boolean;
   readonly insecureSkipTlsVerify?: boolean;
   /** In milliseconds. Without a limit if zero or less. */
   readonly dialTimeout: number;
-  readonly commandTimeout: number;
   /** The default of the client if zero or less. */
   readonly keepaliveTime?: number;
   /** The default of the client if zero or less. */
   readonly keepaliveTimeout?: number;
-  /** 0 for the default. */
-  readonly maxRequestBytes?: bigint;
-  /** 0 for the default. */
-  readonly maxRecvBytes?: bigint;
   readonly debug?: boolean;
   readonly writeOut?: Format;
   readonly hex?: boolean;
@@ -97,7 +87,7 @@ export function addConnectionFlags(program: Command): Command {
 }
 
 /** The values of the flags that say where a cluster is and how to log in there. */
-type ClusterFlags = Pick<GlobalFlags, 'endpoints' | 'cacert' | 'cert' | 'key' | 'user' | 'password'>;
+type ClusterFlags = Pick<ConnectionFlags, 'endpoints' | 'cacert' | 'cert' | 'key' | 'user' | 'password'>;
 
 /**
  * Returns the client options for the flags. `userFlag` is the name of the flag `user` in error messages.
@@ -111,7 +101,8 @@ async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): P
     if (file === '')
       throw wrongArguments(`--${name}: got an empty text; allowed: the path of a PEM file, or no --${name}`);
   const auth = await authOf(io, flags, userFlag);
-  const hasTlsFlag = cacert !== undefined || cert !== undefined || key !== undefined || usesTls(flags);
+  const hasTlsFile = [cacert, cert, key].some((file) => file !== undefined);
+  const hasTlsFlag = hasTlsFile || !flags.insecureTransport || flags.insecureSkipTlsVerify === true;
   const { endpoints, serverName } = await membersOf(flags, hasTlsFlag ? 'https' : 'http');
   const text = (path: string | undefined): string | undefined => (path === undefined ? undefined : readText(path));
   return {
@@ -137,10 +128,6 @@ async function authOf(io: Io, flags: GlobalFlags, userFlag: string): Promise<Pic
   const allowPlaintext = flags.plaintextAuth === true || io.etcdctl !== undefined;
   if (auth !== undefined) return { auth: { ...auth, allowPlaintext } };
   return allowPlaintext ? { auth: { allowPlaintext } } : {};
-}
-
-function usesTls({ insecureTransport, insecureSkipTlsVerify }: GlobalFlags): boolean {
-  return !insecureTransport || insecureSkipTlsVerify === true;
 }
 
 /** Returns a number of milliseconds, or undefined if it is zero or less, which means the same as no flag. */

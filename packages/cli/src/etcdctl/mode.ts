@@ -163,16 +163,20 @@ const PROBLEMS = {
   endOfWatchText: [INVALID_INPUT, 'error reading watch request line: EOF'],
 } as const satisfies Readonly<Record<string, readonly [number, string]>>;
 
-interface ConnectionFlags {
+/** The flags of a connection that etcdctl checks before it connects. */
+export interface ConnectionFlags {
   readonly endpoints: readonly string[];
-  readonly commandTimeout: number;
-  readonly maxRequestBytes?: bigint;
-  readonly maxRecvBytes?: bigint;
-  readonly user?: string | undefined;
-  readonly password?: string | undefined;
   readonly cacert?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
+  readonly user?: string | undefined;
+  readonly password?: string | undefined;
+  /** In milliseconds. */
+  readonly commandTimeout: number;
+  /** 0 for the default. */
+  readonly maxRequestBytes?: bigint;
+  /** 0 for the default. */
+  readonly maxRecvBytes?: bigint;
 }
 
 function noSuchFile(file: string): string {
