@@ -97,6 +97,11 @@ export function streamOf({ connection, streamId }: Pick<WireFrame, 'connection' 
   return `${connection}:${streamId}`;
 }
 
+/** Returns the value of a header field in a frame. Undefined if the frame does not contain the field. */
+export function headerIn({ detail }: Pick<WireFrame, 'detail'>, wanted: string): string | undefined {
+  return detail.kind === 'headers' ? detail.headers.find(([name]) => name === wanted)?.[1] : undefined;
+}
+
 /** Returns the gRPC messages that end in a frame. */
 export function messagesIn({ detail }: Pick<WireFrame, 'detail'>): readonly WireMessage[] {
   return detail.kind === 'data' || detail.kind === 'http1' ? detail.messages : [];

@@ -5,6 +5,7 @@ export { explain, headerSpans, type Span } from './explain.js';
 export {
   type DecodedFrame,
   FrameDecoder,
+  headerIn,
   messagesIn,
   type StreamMethods,
   streamOf,

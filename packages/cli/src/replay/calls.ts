@@ -12,7 +12,7 @@ import {
   textOf,
 } from '../../../../src/internal.js';
 import { fieldsOf } from '../frames.js';
-import { messagesIn, pathOf, type WireFrame, type WireMessage } from '../inspect/index.js';
+import { headerIn, messagesIn, pathOf, type WireFrame, type WireMessage } from '../inspect/index.js';
 import type { Traffic } from '../proxy/traffic.js';
 
 /** A call in a recording. */
@@ -60,25 +60,22 @@ export class CallReader implements Traffic {
   }
 
   #sent(frame: WireFrame, key: string): void {
-    const { detail, atMs, type, flags } = frame;
-    if (detail.kind === 'headers') {
-      const path = detail.headers.find(([name]) => name === ':path')?.[1];
-      const hasToken = detail.headers.some(([name]) => name === 'token' || name === 'authorization');
-      if (path !== undefined) this.#begin(key, frame.connection, methodByPath.get(pathOf(path)), path, hasToken);
-    }
+    const { atMs, type, flags } = frame;
+    const path = headerIn(frame, ':path');
+    const token = headerIn(frame, 'token') ?? headerIn(frame, 'authorization');
+    if (path !== undefined)
+      this.#begin(key, frame.connection, methodByPath.get(pathOf(path)), path, token !== undefined);
     for (const message of messagesIn(frame)) this.#add(key, atMs, 'request', requestOf(message));
     if (flags.includes('END_STREAM')) this.#add(key, atMs, 'half-close');
     if (type === 'RST_STREAM') this.#end(key, atMs, 'cancel');
   }
 
   #received(frame: WireFrame, key: string): void {
-    const { detail, atMs, type } = frame;
+    const { atMs, type } = frame;
     for (const message of messagesIn(frame)) this.#add(key, atMs, 'answer', answerOf(message));
-    if (detail.kind === 'headers') {
-      const header = (wanted: string): string | undefined => detail.headers.find(([name]) => name === wanted)?.[1];
-      const status = header('grpc-status');
-      if (status !== undefined) this.#end(key, atMs, 'ended', statusText(Number(status), header('grpc-message') ?? ''));
-    }
+    const status = headerIn(frame, 'grpc-status');
+    if (status !== undefined)
+      this.#end(key, atMs, 'ended', statusText(Number(status), headerIn(frame, 'grpc-message') ?? ''));
     if (type === 'RST_STREAM') this.#end(key, atMs, 'cancel');
   }
 
@@ -148,10 +145,9 @@ function without(value: JsonValue, isLeftOut: (name: string) => boolean): JsonVa
   return Object.fromEntries(
     Object.entries(value)
       .filter(([name]) => !isLeftOut(name))
-      .map(([name, inner]) => [name, /password$/i.test(name) ? asterisks(String(inner)) : without(inner, isLeftOut)]),
+      .map(([name, inner]) => [
+        name,
+        /password$/i.test(name) ? '*'.repeat(String(inner).length) : without(inner, isLeftOut),
+      ]),
   );
-}
-
-function asterisks(secret: string): string {
-  return '*'.repeat(secret.length);
 }

@@ -1,5 +1,5 @@
 import { textOf } from '../../../../src/internal.js';
-import type { WireFrame } from '../inspect/index.js';
+import { headerIn, type WireFrame } from '../inspect/index.js';
 import { addressText, type ObservedConnection, type Traffic } from '../proxy/traffic.js';
 
 /** A column of the diagram. */
@@ -31,11 +31,11 @@ export class Lanes implements Traffic {
   }
 
   /** Learns the user agent of a connection from the header of its first request. */
-  frame({ connection, direction, detail, bytes }: WireFrame): void {
+  frame(frame: WireFrame): void {
+    const { connection, direction, detail, bytes } = frame;
     if (direction === 'received' || this.#agents.has(connection)) return;
-    let agent: string | undefined;
-    if (detail.kind === 'headers') agent = detail.headers.find(([name]) => name === 'user-agent')?.[1];
-    if (detail.kind === 'http1') agent = /^user-agent: *(\S+)/im.exec(textOf(bytes))?.[1];
+    const isHttp1 = detail.kind === 'http1';
+    const agent = isHttp1 ? /^user-agent: *(\S+)/im.exec(textOf(bytes))?.[1] : headerIn(frame, 'user-agent');
     if (agent !== undefined) this.#agents.set(connection, agent);
   }
 

@@ -6,7 +6,7 @@ import {
   watchMethod,
 } from '../../../../src/internal.js';
 import { type FrameWithFields, fieldsOf } from '../frames.js';
-import { messagesIn, pathOf, streamOf, type WireFrame, type WireMessage } from '../inspect/index.js';
+import { headerIn, messagesIn, pathOf, streamOf, type WireFrame, type WireMessage } from '../inspect/index.js';
 import type { Lanes } from './lanes.js';
 import type { QueueState } from './queue-observer.js';
 import { type Queue, sentenceFor, THIS_CLIENT } from './sentences.js';
@@ -284,16 +284,14 @@ export class FrameDescriber {
       connection.lastReset = Math.max(connection.lastReset, streamId);
       return;
     }
-    const headerOf = (wanted: string): string | undefined =>
-      detail.kind === 'headers' ? detail.headers.find(([name]) => name === wanted)?.[1] : undefined;
     const line = detail.kind === 'http1' && detail.line !== '' ? detail.line : undefined;
-    const method = headerOf(':path') ?? messages[0]?.message.method ?? line;
+    const method = headerIn(frame, ':path') ?? messages[0]?.message.method ?? line;
     const begun = connection.open.get(streamId);
     let call = begun;
     // The end of a long request of HTTP/1.1 tells its method. Its first frame has only the request line.
     if (method !== undefined && (begun === undefined || (detail.kind === 'http1' && begun.method !== method))) {
       const isStreaming = methodByPath.get(pathOf(method))?.kind !== 'unary';
-      const timeoutMs = grpcTimeoutMs(headerOf('grpc-timeout'));
+      const timeoutMs = grpcTimeoutMs(headerIn(frame, 'grpc-timeout'));
       call = { method, isStreaming, hasLeft: false, atMs, timeoutMs, fields: {} };
     }
     if (call === undefined) return;

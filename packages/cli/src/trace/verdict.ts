@@ -12,7 +12,7 @@ import {
   remedyOf,
   statusCode,
 } from '../../../../src/internal.js';
-import type { WireFrame } from '../inspect/index.js';
+import { headerIn, type WireFrame } from '../inspect/index.js';
 
 /** What a client may conclude from the failure of its call. */
 export interface Verdict {
@@ -73,10 +73,9 @@ export function failureIn(frame: WireFrame, call: Call | undefined): Failure | u
   const where = { method: call?.method ?? '', endpoint: '' };
   switch (detail.kind) {
     case 'headers': {
-      const headerOf = (wanted: string): string => detail.headers.find(([name]) => name === wanted)?.[1] ?? '';
-      const status = headerOf('grpc-status') || '0';
+      const status = headerIn(frame, 'grpc-status') || '0';
       if (status === '0') return undefined;
-      const message = percentDecoded(headerOf('grpc-message'));
+      const message = percentDecoded(headerIn(frame, 'grpc-message') ?? '');
       const error = errorFromStatus(statusCode(Number(status)), message, where);
       return { label: `refused: ${message || `status ${status}`}`, verdict: verdictOf(error, call) };
     }
