@@ -220,6 +220,7 @@ export {
   FRAME_HEADER_BYTES,
   FrameReader,
   FrameType,
+  fieldsFromTexts,
   type HeaderField,
   HpackDecoder,
   http2,

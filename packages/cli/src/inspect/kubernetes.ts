@@ -1,4 +1,12 @@
-import { EtcdError, type FieldDescriptor, NO_BYTES, Reader, textOf, toBytes } from '../../../../src/internal.js';
+import {
+  EtcdError,
+  type FieldDescriptor,
+  fieldsFromTexts,
+  NO_BYTES,
+  Reader,
+  textOf,
+  toBytes,
+} from '../../../../src/internal.js';
 
 // The keys of Kubernetes, and the beginnings of their values. The API server writes both: see `NewStorageFactoryConfig`
 // in pkg/kubeapiserver/default_storage_factory_builder.go of Kubernetes for the keys, and the packages
@@ -131,18 +139,10 @@ export const ENVELOPE = 'k8s.io.apimachinery.pkg.runtime.Unknown';
 const TYPE_META = 'k8s.io.apimachinery.pkg.runtime.TypeMeta';
 
 /** The fields of the messages of the envelope. The object itself is the bytes of `raw`. */
-export const ENVELOPE_FIELDS: Readonly<Record<string, readonly FieldDescriptor[]>> = {
-  [ENVELOPE]: [
-    { number: 1, name: 'typeMeta', property: 'typeMeta', type: { message: TYPE_META } },
-    { number: 2, name: 'raw', property: 'raw', type: { scalar: 'bytes' } },
-    { number: 3, name: 'contentEncoding', property: 'contentEncoding', type: { scalar: 'string' } },
-    { number: 4, name: 'contentType', property: 'contentType', type: { scalar: 'string' } },
-  ],
-  [TYPE_META]: [
-    { number: 1, name: 'apiVersion', property: 'apiVersion', type: { scalar: 'string' } },
-    { number: 2, name: 'kind', property: 'kind', type: { scalar: 'string' } },
-  ],
-};
+export const ENVELOPE_FIELDS: Readonly<Record<string, readonly FieldDescriptor[]>> = fieldsFromTexts({
+  [ENVELOPE]: `m1typeMeta:${TYPE_META} y2raw s3contentEncoding s4contentType`,
+  [TYPE_META]: 's1apiVersion s2kind',
+});
 
 /** Maximum number of bytes at the beginning of a value in which its type, or its encryption, stands. */
 const MAX_BEGINNING = 1_024;
