@@ -37,28 +37,20 @@ export function addMemberCommands(program: Command, io: Io): void {
     .action((name: string, flags: { readonly peerUrls: string; readonly learner?: boolean }, command: Command) =>
       addMember(contextOf(io, command), name, flags.peerUrls.split(','), flags.learner ?? false),
     );
-  member
-    .command('remove')
-    .argument('<id>', 'in hexadecimal', memberId)
-    .description('remove a member for good')
-    .action((id: bigint, _, command: Command) =>
-      changeMember(contextOf(io, command), cluster.memberRemove, { id }, 'removed from'),
-    );
-  member
-    .command('update')
-    .argument('<id>', 'in hexadecimal', memberId)
+  const addChange = (name: string, description: string): Command =>
+    member.command(name).argument('<id>', 'in hexadecimal', memberId).description(description);
+  addChange('remove', 'remove a member for good').action((id: bigint, _, command: Command) =>
+    changeMember(contextOf(io, command), cluster.memberRemove, { id }, 'removed from'),
+  );
+  addChange('update', 'change the peer URLs of a member')
     .requiredOption('--peer-urls <urls>', 'the new peer URLs of the member, separated by commas')
-    .description('change the peer URLs of a member')
     .action((id: bigint, { peerUrls }: { readonly peerUrls: string }, command: Command) =>
       changeMember(contextOf(io, command), cluster.memberUpdate, { id, peerUrls: peerUrls.split(',') }, 'updated in'),
     );
-  member
-    .command('promote')
-    .argument('<id>', 'in hexadecimal', memberId)
-    .description('let a learner vote, once it has the data of the cluster')
-    .action((id: bigint, _, command: Command) =>
+  addChange('promote', 'let a learner vote, once it has the data of the cluster').action(
+    (id: bigint, _, command: Command) =>
       changeMember(contextOf(io, command), cluster.memberPromote, { id }, 'promoted in'),
-    );
+  );
 }
 
 async function addMember(
