@@ -67,7 +67,13 @@ function addCall<Request, Response>(
   parent: Command,
   io: Io,
   usage: string,
-  { description, method, request = noFields, text, sameInAllFormats = false }: NameCall<Request, Response>,
+  {
+    description,
+    method,
+    request = () => ({}) as Init<Request>,
+    text,
+    sameInAllFormats = false,
+  }: NameCall<Request, Response>,
 ): void {
   parent
     .command(usage)
@@ -79,10 +85,6 @@ function addCall<Request, Response>(
       const options = { sameInAllFormats, details: { name: names[0] ?? '' } };
       return show(context, method, request(...names), (response) => text(response, ...names), options);
     });
-}
-
-function noFields<Request>(): Init<Request> {
-  return {} as Init<Request>;
 }
 
 /** Makes a call, and prints its response as JSON or as text. */

@@ -15,6 +15,7 @@ import {
   onAbort,
   overlaps,
   pause,
+  randomId,
   toBytes,
   type WireRange,
 } from '../../../../src/internal.js';
@@ -23,7 +24,6 @@ import { type Context, contextOf, endpointLogger, withClient } from '../context.
 import {
   type Change,
   MirrorTarget,
-  newRun,
   PendingChanges,
   type Position,
   PositionMoved,
@@ -128,7 +128,8 @@ interface Job {
 async function mirror(job: Job): Promise<void> {
   const { io } = job.source;
   const progress = new Progress(io);
-  const run = newRun();
+  // A random name distinguishes this run from all other mirrors.
+  const run = randomId().toString(16);
   let [hasWorked, hasClaimed] = [false, false];
   let reported = '';
   try {

@@ -8,7 +8,6 @@ import {
   idOf,
   type Op,
   op,
-  randomId,
   toBytes,
   type WireRange,
 } from '../../../../src/internal.js';
@@ -235,11 +234,6 @@ export class MirrorTarget {
     };
     return toBytes(JSON.stringify(fields), 'position');
   }
-}
-
-/** Returns a random name for this run of a mirror, which distinguishes it from all other mirrors. */
-export function newRun(): string {
-  return randomId().toString(16);
 }
 
 function positionMoved(): PositionMoved {

@@ -40,7 +40,8 @@ export function operationsIn(events: readonly WireEvent[]): {
     const own = waiting.get(call) ?? [];
     waiting.set(call, own);
     if (kind === 'request') {
-      const operation = newOperation(event);
+      const unanswered = { answer: undefined, error: undefined, revision: 0n, writes: false };
+      const operation: Operation = { call, ms: event.ms, request: message, ...unanswered };
       byRequest.set(event, operation);
       if (hasAnswer(operation)) own.push(operation);
     } else if (kind === 'answer') {
@@ -55,10 +56,6 @@ export function operationsIn(events: readonly WireEvent[]): {
     }
   }
   return { byRequest, byAnswer };
-}
-
-function newOperation({ call, ms, message }: WireEvent): Operation {
-  return { call, ms, request: message, answer: undefined, error: undefined, revision: 0n, writes: false };
 }
 
 /** Whether the server answers the request with one message. */

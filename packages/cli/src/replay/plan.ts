@@ -87,10 +87,11 @@ export class Planner {
     for (const operation of [...this.#ready]) this.#giveUp(operation);
     for (const { call } of this.#cleanUps) this.#steps.end(call, this.#ms, { end: 'cancel' });
     const { keys, unknownValues } = keysBefore(this.#history, this.#base ?? 1n, this.#written, this.#existing);
+    const leases = [...this.#leases.before].map(([id, ttl]) => [BigInt(id).toString(16), ttl] as const);
     const before: RecordedState = {
       revision: Number(this.#base ?? 1n),
       ...(keys.length > 0 ? { keys } : {}),
-      ...(this.#leases.before.size > 0 ? { leases: Object.fromEntries([...this.#leases.before].map(hexEntry)) } : {}),
+      ...(leases.length > 0 ? { leases: Object.fromEntries(leases) } : {}),
       ...(this.#usersBefore.size > 0 ? { users: [...this.#usersBefore] } : {}),
     };
     return {
@@ -385,8 +386,4 @@ function inOrder(a: Operation, b: Operation): number {
 function rankOf({ writes }: Operation): number {
   if (writes === undefined) return 1;
   return writes ? 0 : 2;
-}
-
-function hexEntry([id, ttl]: readonly [string, number]): readonly [string, number] {
-  return [BigInt(id).toString(16), ttl];
 }

@@ -8,7 +8,7 @@ import {
   textIn,
 } from '../../../../src/internal.js';
 import { type FrameWithFields, kubernetesValueIn, shortType } from '../frames.js';
-import { kubernetesName, streamOf, type WireFrame } from '../inspect/index.js';
+import { kubernetesName, streamOf } from '../inspect/index.js';
 import { NO_QUEUE, rangeName } from './sentences.js';
 
 /** A key, as far as a trace has shown it. */
@@ -66,7 +66,9 @@ export class ShownState {
       }
       return [];
     });
-    if (!endsStream(frame)) return changes;
+    const { type, direction, flags } = frame;
+    const ends = type === 'RST_STREAM' || (direction === 'received' && flags.includes('END_STREAM'));
+    if (!ends) return changes;
     return [...changes.slice(0, -1), [...(changes.at(-1) ?? []), ...this.#ended(stream)]];
   }
 
@@ -212,10 +214,6 @@ const OPERATIONS = [
   ['range', 'RangeResponse'],
   ['txn', 'TxnResponse'],
 ] as const;
-
-function endsStream({ type, direction, flags }: WireFrame): boolean {
-  return type === 'RST_STREAM' || (direction === 'received' && flags.includes('END_STREAM'));
-}
 
 /** Whether the condition of a transaction holds only if its key does not exist. */
 function isAbsence({ target, result, create_revision, mod_revision, version }: JsonObject): boolean {
