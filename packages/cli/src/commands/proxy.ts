@@ -6,7 +6,7 @@ import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { FAULT_KINDS, FaultRules, parseFault } from '../proxy/fault-rules.js';
 import { type FilterFlags, filterOptions } from '../proxy/frame-filter.js';
-import type { ListenFlags } from '../proxy/session.js';
+import { type ListenFlags, startProxies } from '../proxy/session.js';
 import { framePrinter, Tap } from '../proxy/tap.js';
 import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
@@ -68,7 +68,8 @@ async function proxy(flags: ProxyFlags, io: Io, command: Command, program: strin
   const printed = flags.quiet ? undefined : framePrinter(context.out, lanes, flags.frames === true, startMs);
   const tap = new Tap({ filter: flags, record: flags.record, lanes, shown: [recording, printed], program });
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
-  const session = await tap.start(context, flags.listen?.split(','), flags, rules, note);
+  const sinks = { rules, traffic: tap.traffic, onProblem: note };
+  const session = await startProxies(context, flags.listen?.split(','), flags, sinks);
   let live: LivePage | undefined;
   try {
     if (recording !== undefined) {

@@ -1,5 +1,4 @@
 import { escapeControls } from '../../../../src/internal.js';
-import type { Context } from '../context.js';
 import { closingJson, closingText, frameJson, frameText, timeText } from '../frames.js';
 import type { WireFrame } from '../inspect/index.js';
 import type { Output } from '../output.js';
@@ -7,9 +6,7 @@ import type { Lanes } from '../trace/lanes.js';
 import { NO_QUEUE } from '../trace/sentences.js';
 import { FrameDescriber, withFields } from '../trace/story.js';
 import { CaptureFile } from './capture-file.js';
-import type { FaultRules } from './fault-rules.js';
 import { type FilterFlags, FrameFilter } from './frame-filter.js';
-import { type ListenFlags, type ProxySession, startProxies } from './session.js';
 import { type Traffic, toEach } from './traffic.js';
 
 export interface TapOptions {
@@ -31,7 +28,8 @@ export class Tap {
   requests = 0;
   /** Number of frames that the proxy could not decode as a whole. */
   undecoded = 0;
-  readonly #traffic: Traffic;
+  /** Receives the traffic of the proxy. */
+  readonly traffic: Traffic;
 
   /** @throws Error if the recording cannot be written; CliError if the filter is wrong. */
   constructor({ filter, record, lanes, shown, program }: TapOptions) {
@@ -43,18 +41,7 @@ export class Tap {
       },
       frame: (frame) => this.#count(frame),
     };
-    this.#traffic = toEach([counted, this.capture, lanes, filtered]);
-  }
-
-  /** Starts the proxies whose frames the tap receives: see `startProxies`. */
-  start(
-    context: Context,
-    listen: readonly string[] | undefined,
-    flags: ListenFlags,
-    rules: FaultRules,
-    onProblem: (problem: string) => void,
-  ): Promise<ProxySession> {
-    return startProxies(context, listen, flags, { rules, traffic: this.#traffic, onProblem });
+    this.traffic = toEach([counted, this.capture, lanes, filtered]);
   }
 
   /** Says how much the proxy has forwarded. */
