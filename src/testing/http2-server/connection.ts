@@ -26,21 +26,10 @@ import {
   STREAM_WINDOW_BYTES,
   writeUint32,
 } from '../../wire/index.js';
-import type { Clock } from '../memory/clock.js';
-import type { Route, Service } from '../memory/service.js';
 import { PingPolicy } from './ping-policy.js';
 import { type RequestFields, requestFields } from './request.js';
-import { ServerStream, type StreamConnection } from './stream.js';
+import { type ConnectionSettings, ServerStream, type StreamConnection } from './stream.js';
 import { ServerStreams } from './streams.js';
-
-/** The settings of a server, with all defaults filled in. */
-export interface ConnectionSettings {
-  readonly service: Service;
-  readonly clock: Clock;
-  readonly maxConcurrentStreams: number;
-  readonly maxReceiveBytes: number;
-  readonly minPingIntervalMs: number;
-}
 
 /** The second half of the payload of the PING that follows the first GOAWAY of a graceful shutdown: "leav" in ASCII. */
 const LEAVING_PING = 0x6c_65_61_76;
@@ -58,6 +47,7 @@ const LEAVING_PING = 0x6c_65_61_76;
  */
 export class ServerConnection implements StreamConnection, FrameTarget<RequestFields>, ByteStreamEvents {
   readonly endpoint: string;
+  readonly own: ConnectionSettings;
   readonly settings = new ClientSettings();
   readonly limits: PeerLimits = new PeerLimits();
   readonly headerReader: HeaderReader<RequestFields> = new HeaderReader(MAX_HEADER_LIST_BYTES, requestFields);
@@ -73,7 +63,6 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
     receivedHeadersOrData: ignore,
     acknowledged: (opaque: number): void => this.#acknowledged(opaque),
   };
-  readonly #own: ConnectionSettings;
   readonly #onClosed: () => void;
   readonly #frames = new PeerFrames(this);
   readonly #reader = new FrameReader(this);
@@ -92,7 +81,7 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
     onClosed: () => void,
   ) {
     this.endpoint = endpoint;
-    this.#own = own;
+    this.own = own;
     this.#onClosed = onClosed;
     this.pings = new PingPolicy(own.clock, own.minPingIntervalMs);
     this.#bytes = accept(this);
@@ -101,21 +90,9 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
     this.writer.windowUpdate(0, CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
   }
 
-  get maxReceiveBytes(): number {
-    return this.#own.maxReceiveBytes;
-  }
-
   /** A stream reads this property when its call opens. At that time, `streams` already contains the stream. */
   get hasRoom(): boolean {
-    return this.streams.size <= this.#own.maxConcurrentStreams;
-  }
-
-  find(path: string): Route {
-    return this.#own.service.find(path);
-  }
-
-  after(delayMs: number, action: () => void): () => void {
-    return this.#own.clock.after(delayMs, action);
+    return this.streams.size <= this.own.maxConcurrentStreams;
   }
 
   /** Starts a graceful shutdown: the open calls finish, and the client opens new calls on another connection. */

@@ -1,7 +1,8 @@
 import type { ByteStream, ByteStreamEvents } from '../../host/index.js';
 import { type Clock, realTime } from '../memory/clock.js';
 import type { Service } from '../memory/service.js';
-import { type ConnectionSettings, ServerConnection } from './connection.js';
+import { ServerConnection } from './connection.js';
+import type { ConnectionSettings } from './stream.js';
 
 /** etcd's default of `--max-concurrent-streams`: no limit. */
 const MAX_CONCURRENT_STREAMS = 2 ** 32 - 1;

@@ -20,11 +20,13 @@ import {
   STREAM_WINDOW_BYTES,
   StreamError,
 } from '../../wire/index.js';
+import type { Clock } from '../memory/clock.js';
 import {
   CancelableCall,
   type RequestSink,
   type ResponseStream,
   type Route,
+  type Service,
   StatusError,
   statusOfHandler,
   type UnaryRoute,
@@ -33,24 +35,31 @@ import type { PingPolicy } from './ping-policy.js';
 import type { RequestFields } from './request.js';
 import { HEADERS, messageBytes, messageField, trailers } from './response-headers.js';
 
+/** The settings of a server, with all defaults filled in. */
+export interface ConnectionSettings {
+  readonly service: Service;
+  readonly clock: Clock;
+  readonly maxConcurrentStreams: number;
+  /** Maximum size of a request in bytes. */
+  readonly maxReceiveBytes: number;
+  readonly minPingIntervalMs: number;
+}
+
 /** The parts of a connection that its streams use. */
 export interface StreamConnection {
   /** The URL of the endpoint at which the connection arrived. */
   readonly endpoint: string;
+  /** The settings of the server. */
+  readonly own: ConnectionSettings;
+  /** The settings of the client. */
   readonly settings: PeerSettings;
   readonly limits: PeerLimits;
   readonly encoder: HpackEncoder;
   readonly pings: PingPolicy;
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
-  /** Maximum size of a request in bytes. */
-  readonly maxReceiveBytes: number;
   /** Whether the number of open streams is within the limit that the server has announced. */
   readonly hasRoom: boolean;
-  /** @throws StatusError with status `Unimplemented` if the server does not implement the method. */
-  find(path: string): Route;
-  /** Runs the action after the delay on the server's clock. Returns a function that cancels the timer. */
-  after(delayMs: number, action: () => void): () => void;
   /** Called when the stream is closed. */
   released(stream: ServerStream): void;
 }
@@ -102,7 +111,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     this.id = id;
     this.#connection = connection;
     this.sendWindowBytes = connection.settings.initialWindowBytes;
-    this.#assembler = new MessageAssembler(connection.maxReceiveBytes, this);
+    this.#assembler = new MessageAssembler(connection.own.maxReceiveBytes, this);
   }
 
   /** Handles a HEADERS frame. @throws StreamError if the frame violates the protocol. */
@@ -127,7 +136,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     if (timeoutMs <= 0) return this.#finish('DeadlineExceeded', 'context deadline exceeded');
     this.#missingBytes = contentLength;
     try {
-      const route = this.#connection.find(path);
+      const route = this.#connection.own.service.find(path);
       if (encoding !== '' && encoding !== 'identity') {
         const problem = `grpc: Decompressor is not installed for grpc-encoding ${JSON.stringify(encoding)}`;
         throw new StatusError('Unimplemented', problem);
@@ -136,7 +145,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
       this.#route = route;
       this.#call = call;
       if (timeoutMs < Number.POSITIVE_INFINITY)
-        this.#stopTimer = this.#connection.after(timeoutMs, () => this.#expire());
+        this.#stopTimer = this.#connection.own.clock.after(timeoutMs, () => this.#expire());
       if ('streaming' in route) {
         const sink = route.streaming(this, call);
         // The handler may have ended the call already.
@@ -186,7 +195,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
 
   /** Refuses a request with the texts of grpc-go: `recvMsg` and `checkRecvPayload` in rpc_util.go. */
   refused(flag: number, length: number): void {
-    const { maxReceiveBytes } = this.#connection;
+    const { maxReceiveBytes } = this.#connection.own;
     if (length > maxReceiveBytes)
       this.#finish('ResourceExhausted', `grpc: received message larger than max (${length} vs. ${maxReceiveBytes})`);
     else if (flag === 1) this.#finish('Internal', 'grpc: compressed flag set with identity or empty encoding');
