@@ -1,18 +1,10 @@
+import type { Raft } from '../raft/raft.js';
 import type { Clock } from './clock.js';
 import { REQUEST_TIMEOUT_MS } from './consensus.js';
 import { type StatusError, serverError } from './service.js';
 
 /** How long a member waits for the answer of its leader before it asks again: `readIndexRetryTime` in etcd. */
 const RETRY_MS = 500;
-
-/** What a member does for its linearizable reads. */
-interface ReadHost {
-  readonly clock: Clock;
-  /** The index that the member has applied. */
-  readonly lastApplied: number;
-  /** Asks the leader for its commit index: `Raft.readIndex`. */
-  ask(request: number): void;
-}
 
 /** The reads that wait for the same answer of the leader. */
 interface Batch {
@@ -29,15 +21,17 @@ interface Batch {
  * a leader, a read therefore waits for up to two time limits.
  */
 export class ReadLoop {
-  readonly #host: ReadHost;
+  readonly #clock: Clock;
+  readonly #raft: Pick<Raft<unknown>, 'lastApplied' | 'readIndex'>;
   #current: Batch | undefined;
   #next: Batch | undefined;
   /** The number of the latest request to the leader about the current batch. */
   #request = 0;
   #stopTimer: (() => void) | undefined;
 
-  constructor(host: ReadHost) {
-    this.#host = host;
+  constructor(clock: Clock, raft: Pick<Raft<unknown>, 'lastApplied' | 'readIndex'>) {
+    this.#clock = clock;
+    this.#raft = raft;
   }
 
   /** Resolves when the member has applied everything that was committed before the call. */
@@ -59,7 +53,7 @@ export class ReadLoop {
   /** The member has applied an entry. */
   applied(): void {
     const { index } = this.#current ?? {};
-    if (index !== undefined && index <= this.#host.lastApplied) this.#end((batch) => batch.resolve());
+    if (index !== undefined && index <= this.#raft.lastApplied) this.#end((batch) => batch.resolve());
   }
 
   /** The cluster has a new leader, which knows nothing of the request to the old one. */
@@ -79,16 +73,15 @@ export class ReadLoop {
     if (this.#current !== undefined || this.#next === undefined) return;
     this.#current = this.#next;
     this.#next = undefined;
-    this.#ask(this.#host.clock.now() + REQUEST_TIMEOUT_MS);
+    this.#ask(this.#clock.now() + REQUEST_TIMEOUT_MS);
   }
 
   #ask(untilMs: number): void {
-    const { clock } = this.#host;
-    const delayMs = Math.min(RETRY_MS, untilMs - clock.now());
+    const delayMs = Math.min(RETRY_MS, untilMs - this.#clock.now());
     if (delayMs <= 0) return this.#end((batch) => batch.reject(serverError('Timeout')));
     this.#request += 1;
-    this.#stopTimer = clock.after(delayMs, () => this.#ask(untilMs));
-    this.#host.ask(this.#request);
+    this.#stopTimer = this.#clock.after(delayMs, () => this.#ask(untilMs));
+    this.#raft.readIndex(this.#request);
   }
 
   #end(settle: (batch: Batch) => void): void {

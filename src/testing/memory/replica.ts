@@ -69,14 +69,7 @@ export class Replica implements Consensus {
       readable: (request, index) => this.#reads.answered(request, index),
       changed: () => this.#changed(),
     });
-    const { raft } = this;
-    this.#reads = new ReadLoop({
-      clock,
-      get lastApplied() {
-        return raft.lastApplied;
-      },
-      ask: (request) => raft.readIndex(request),
-    });
+    this.#reads = new ReadLoop(clock, this.raft);
   }
 
   get isRunning(): boolean {
@@ -167,7 +160,9 @@ export class Replica implements Consensus {
         if (this.#proposed.delete(proposed.number)) settle();
       };
       const stop = clock.after(REQUEST_TIMEOUT_MS, () => {
-        const error = this.#queue.has(proposed) ? noDeadline() : this.#timeout(startMs);
+        // If the command has found no leader in time, etcd returns the error of Go's context.
+        const noLeader = new StatusError('DeadlineExceeded', 'context deadline exceeded');
+        const error = this.#queue.has(proposed) ? noLeader : this.#timeout(startMs);
         finish(() => reject(error));
       });
       this.#proposed.set(proposed.number, {
@@ -285,9 +280,4 @@ function settle(action: () => unknown, pending: Pending | undefined): void {
     if (pending === undefined && !(error instanceof StatusError)) throw error;
     pending?.reject(error);
   }
-}
-
-/** The error of a command that has found no leader in time. etcd returns the error of Go's context. */
-function noDeadline(): StatusError {
-  return new StatusError('DeadlineExceeded', 'context deadline exceeded');
 }
