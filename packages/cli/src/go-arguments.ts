@@ -50,7 +50,7 @@ export function walkArguments({ etcdctl }: Pick<Io, 'etcdctl'>, program: Command
     const [name, value] = dividedFlag(arg);
     const option = options.find(({ long, short }) => name === long || name === short);
     if (!arg.startsWith('-') || arg === '-') {
-      const whole: string = command === undefined ? arg : (etcdctl?.wholeName(path, arg) ?? arg);
+      const whole: string = command === undefined ? arg : (etcdctl?.wholeName(path[0], arg) ?? arg);
       command = command?.commands.find((each) => each.name() === whole || each.aliases().includes(whole));
       if (command !== undefined) options = [...options, ...command.options];
       path.push(whole);

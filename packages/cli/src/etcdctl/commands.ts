@@ -1,5 +1,5 @@
 /** The commands of etcdctl, which can be shortened as long as the name is unambiguous. */
-const COMMANDS: Readonly<Record<string, readonly string[]>> = {
+export const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   alarm: ['disarm', 'list'],
   auth: ['disable', 'enable', 'status'],
   check: ['datascale', 'perf'],
@@ -25,11 +25,3 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   version: [],
   watch: [],
 };
-
-/** Returns the whole name of a command of etcdctl that `typed` shortens. `parents` are the names before it. */
-export function wholeName(parents: readonly string[], typed: string): string {
-  const [parent] = parents;
-  const names = parent === undefined ? Object.keys(COMMANDS) : (COMMANDS[parent] ?? []);
-  const [whole, ...others] = names.filter((name) => name.startsWith(typed));
-  return names.includes(typed) || whole === undefined || others.length > 0 ? typed : whole;
-}

@@ -3,7 +3,7 @@ import type { Command, Option } from 'commander';
 import { loginOf } from '../../../../src/internal.js';
 import type { Sink } from '../output-base.js';
 import { checkArguments, flagProblem, prepare, prepareGlobalFlags } from './arguments.js';
-import { wholeName } from './commands.js';
+import { COMMANDS } from './commands.js';
 import { badArgs, ETCDCTL_EXIT, EtcdctlError, etcdctlFailure, failsAtLogin, usageError } from './errors.js';
 import { goQuoted } from './go-format.js';
 import { ETCDCTL_FORMATS, type EtcdctlFormat, EtcdctlPrinter } from './printer.js';
@@ -29,9 +29,11 @@ export class EtcdctlMode {
     });
   }
 
-  /** Returns the whole name of a command that `typed` shortens. */
-  wholeName(parents: readonly string[], typed: string): string {
-    return wholeName(parents, typed);
+  /** Returns the whole name of a command of etcdctl that `typed` shortens. `parent` is the name before it. */
+  wholeName(parent: string | undefined, typed: string): string {
+    const names = parent === undefined ? Object.keys(COMMANDS) : (COMMANDS[parent] ?? []);
+    const [whole, ...others] = names.filter((name) => name.startsWith(typed));
+    return names.includes(typed) || whole === undefined || others.length > 0 ? typed : whole;
   }
 
   /** @throws EtcdctlError, because pflag takes a negative number for a flag. */

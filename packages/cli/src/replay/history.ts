@@ -7,7 +7,7 @@ export class RecordedHistory {
   /** The events of watches by their revision, each key once. */
   readonly #events = new Map<bigint, Map<string, JsonObject>>();
   /** The versions of keys in all answers. The same version may occur several times. */
-  readonly #versions: JsonObject[] = [];
+  readonly versions: JsonObject[] = [];
   /** The revisions at which each key was created. */
   readonly #created = new Map<string, Set<bigint>>();
   /** The latest revision at which a watch shows that each key was deleted. */
@@ -39,11 +39,6 @@ export class RecordedHistory {
     return (this.#deleted.get(key) ?? 0n) > revision;
   }
 
-  /** All versions of keys that the answers contain. */
-  get versions(): readonly JsonObject[] {
-    return this.#versions;
-  }
-
   #addEvent(event: JsonObject): void {
     const kv = objectIn(event.kv);
     const revision = bigintIn(kv.mod_revision);
@@ -56,7 +51,7 @@ export class RecordedHistory {
   }
 
   #addVersion(kv: JsonObject): void {
-    this.#versions.push(kv);
+    this.versions.push(kv);
     if (kv.create_revision === undefined) return;
     const key = String(kv.key);
     const created = this.#created.get(key) ?? new Set();
