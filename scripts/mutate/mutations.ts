@@ -1411,8 +1411,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a trace or a recording keeps the mode of an existing file, which others may read',
     file: 'packages/cli/src/trace/private-files.ts',
-    find: "rmSync(path, { force: true });\n  return openSync(path, 'wx', 0o600);",
-    replace: "return openSync(path, 'w', 0o600);",
+    find: "rmSync(path, { force: true });\n    this.#file = openSync(path, 'wx', 0o600);",
+    replace: "this.#file = openSync(path, 'w', 0o600);",
     tests: ['packages/cli/test/private-files'],
     notSimulated: 'the simulated programs do not run the command line',
   },

@@ -1,7 +1,6 @@
-import { closeSync, writeSync } from 'node:fs';
 import { after, concatBytes, environment, monotonicMs } from '../../../../src/internal.js';
 import { PcapngWriter, type WireFrame, type WrittenConnection } from '../inspect/index.js';
-import { openPrivateFile } from '../trace/private-files.js';
+import { PrivateFile } from '../trace/private-files.js';
 import { addressText, type ObservedConnection, type Traffic } from './traffic.js';
 
 /** The file is written when this many bytes are waiting, or after `FLUSH_MS`. */
@@ -16,14 +15,8 @@ interface Pending {
   readonly parts: Uint8Array[];
 }
 
-/**
- * Writes the frames of connections to a file in the format pcapng. The frames lack TLS, passwords and tokens. Writes
- * synchronously, so that memory stays bounded if the disk is slow.
- */
-export class CaptureFile implements Traffic {
-  /** The error that has ended the recording. */
-  problem: Error | undefined;
-  readonly #file: number;
+/** Writes the frames of connections to a file in the format pcapng. The frames lack TLS, passwords and tokens. */
+export class CaptureFile extends PrivateFile implements Traffic {
   readonly #writer: PcapngWriter;
   readonly #connections = new Map<number, WrittenConnection>();
   /** The difference between the time since 1970 and the monotonic clock, in milliseconds. */
@@ -35,7 +28,7 @@ export class CaptureFile implements Traffic {
 
   /** @throws Error if the file cannot be written. */
   constructor(path: string, program: string) {
-    this.#file = openPrivateFile(path, '--record');
+    super(path, '--record');
     this.#writer = new PcapngWriter((bytes) => this.#add(bytes), program);
     this.#flush();
     if (this.problem !== undefined) throw this.problem;
@@ -69,10 +62,10 @@ export class CaptureFile implements Traffic {
   }
 
   /** Writes the rest, and closes the file. */
-  close(): void {
+  override close(): void {
     for (const connection of [...this.#connections.keys()]) this.closed(connection, monotonicMs());
     this.#flush();
-    closeSync(this.#file);
+    super.close();
   }
 
   #add(bytes: Uint8Array): void {
@@ -88,10 +81,6 @@ export class CaptureFile implements Traffic {
     const bytes = concatBytes(...this.#waiting);
     this.#waiting = [];
     this.#waitingBytes = 0;
-    try {
-      for (let at = 0; at < bytes.length && this.problem === undefined; ) at += writeSync(this.#file, bytes, at);
-    } catch (error) {
-      this.problem = error as Error;
-    }
+    this.write(bytes);
   }
 }
