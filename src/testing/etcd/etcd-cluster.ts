@@ -49,13 +49,14 @@ export interface EtcdClusterTls {
   readonly clientCaFile?: string | undefined;
 }
 
-export const CLUSTER_OPTIONS = {
-  etcd: checkName,
+/** The options that `startEtcd` has, too. */
+export const SHARED_CLUSTER_OPTIONS = {
   members: checkPositiveCount,
   args: checkTexts,
   peerProxies: checkBoolean,
   tls: checkClusterTls,
 } as const;
+const CLUSTER_OPTIONS = { etcd: checkName, ...SHARED_CLUSTER_OPTIONS } as const;
 const CLUSTER_TLS = { certFile: checkName, keyFile: checkName, clientCaFile: checkName } as const;
 
 /**

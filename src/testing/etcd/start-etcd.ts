@@ -1,6 +1,6 @@
 import { checkBoolean, checkName, checkOptions, oneOf } from '../../base/index.js';
 import type { EtcdBinary } from './binary.js';
-import { CLUSTER_OPTIONS, EtcdCluster, type EtcdClusterOptions } from './etcd-cluster.js';
+import { EtcdCluster, type EtcdClusterOptions, SHARED_CLUSTER_OPTIONS } from './etcd-cluster.js';
 import type { EtcdMember } from './etcd-member.js';
 import { type FindEtcdOptions, findEtcd } from './find.js';
 import { withProgress } from './programs.js';
@@ -17,10 +17,7 @@ const START_OPTIONS = {
   download: checkBoolean,
   cacheFolder: checkName,
   progress: checkBoolean,
-  members: CLUSTER_OPTIONS.members,
-  args: CLUSTER_OPTIONS.args,
-  peerProxies: CLUSTER_OPTIONS.peerProxies,
-  tls: CLUSTER_OPTIONS.tls,
+  ...SHARED_CLUSTER_OPTIONS,
 } as const;
 
 /**

@@ -122,7 +122,7 @@ export class MemoryEtcd {
 
   /** The revision of the store. With several members: the highest revision. */
   get revision(): bigint {
-    return this.#latest.store.revision;
+    return this.member.store.revision;
   }
 
   /** Whether the server accepts connections: whether at least one member runs. */
@@ -132,19 +132,15 @@ export class MemoryEtcd {
 
   /** @internal The state of the server. With several members: of the member that has applied the most. */
   get member(): Member {
-    return this.#latest;
+    // A leader has applied at least as much as its followers.
+    let latest = (this.leader ?? this.first).state;
+    for (const { state } of this.members) if (state.raftIndex > latest.raftIndex) latest = state;
+    return latest;
   }
 
   /** @internal The first member, or the only one. */
   get first(): MemoryMember {
     return this.members[0] as MemoryMember;
-  }
-
-  get #latest(): Member {
-    // A leader has applied at least as much as its followers.
-    let latest = (this.leader ?? this.first).state;
-    for (const { state } of this.members) if (state.raftIndex > latest.raftIndex) latest = state;
-    return latest;
   }
 
   /**
