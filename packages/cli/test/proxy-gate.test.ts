@@ -161,7 +161,6 @@ test.for([
     members: [parseEndpoint(await urlOf(upstream), 'endpoint')],
     rules: new FaultRules(),
     requestTimeoutMs: 50,
-    nextConnection: () => 1,
     traffic: { frame: () => {} },
     onProblem: (problem) => void problems.push(problem),
   });

@@ -5,7 +5,6 @@ import { runProgram } from '../child.js';
 import { contextOf } from '../context.js';
 import { ExitCode, wrongArguments } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { FaultRules } from '../proxy/fault-rules.js';
 import { startProxies } from '../proxy/session.js';
 import { lineWriter, Tap } from '../proxy/tap.js';
 import { Lanes } from '../trace/lanes.js';
@@ -59,8 +58,7 @@ export async function traceProgram(
     : undefined;
   const shown = [lines, hasPage ? recording : undefined, printed];
   const tap = new Tap({ filter: {}, record, lanes, shown, program: `etcdwire ${version}` });
-  const sinks = { rules: new FaultRules(), traffic: tap.traffic, onProblem: note };
-  const session = await startProxies(context, undefined, {}, sinks);
+  const session = await startProxies(context, undefined, {}, { traffic: tap.traffic, onProblem: note });
   const live = serve ? await LivePage.start([recording]) : undefined;
   try {
     if (live !== undefined) note(`the trace is at ${live.url}`);

@@ -5,7 +5,6 @@ import { rawArguments } from '../arguments.js';
 import { ExitCode, type SetExitCode, signaledCode, withoutOptionValue, wrongArguments } from '../exit-code.js';
 import { mayContainSecrets, tapped, type WireFrame } from '../inspect/index.js';
 import type { Io } from '../io.js';
-import { FaultRules } from '../proxy/fault-rules.js';
 import { lineWriter } from '../proxy/tap.js';
 import { toEach } from '../proxy/traffic.js';
 import { WireProxy } from '../proxy/wire-proxy.js';
@@ -196,16 +195,10 @@ async function runBeside(
   recordings.push(recording);
   // If the observer cannot start, the page shows no queue for this command.
   recording.observer = await observe?.().catch(() => undefined);
-  let connections = 0;
   const proxy = await WireProxy.start({
     host: '127.0.0.1',
     port: 0,
     members: [parseEndpoint(endpoint, 'endpoint')],
-    rules: new FaultRules(),
-    nextConnection: () => {
-      connections += 1;
-      return connections;
-    },
     traffic: recording,
     onProblem: (problem) => void io.stderr.write(`etcdwire: ${problem}\n`),
   });

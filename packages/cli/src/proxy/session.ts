@@ -50,11 +50,7 @@ export async function startProxies(
   const hosts = [...new Set(places.map(({ host }) => host))];
   const listenTls = places.some(({ isTls }) => isTls) ? await listenTlsOf(flags, hosts) : undefined;
   const started: WireProxy[] = [];
-  let connections = 0;
-  const nextConnection = (): number => {
-    connections += 1;
-    return connections;
-  };
+  const counter = { connections: 0 };
   const stop = async (): Promise<void> => {
     await Promise.all(started.map((proxy) => proxy.stop()));
     if (listenTls?.folder !== undefined) rmSync(listenTls.folder, { recursive: true, force: true });
@@ -63,7 +59,7 @@ export async function startProxies(
     const { allowHost = '', allowUpgrades = false } = flags;
     const gate = { allowHosts: allowHost.split(',').filter((name) => name !== ''), allowUpgrades };
     for (const { host, port, isTls, members: own } of places) {
-      const options = { host, port, members: own, memberTls, nextConnection, ...gate, ...sinks };
+      const options = { host, port, members: own, memberTls, counter, ...gate, ...sinks };
       const proxy = await WireProxy.start({ ...options, listenTls: isTls ? listenTls?.tls : undefined });
       started.push(proxy);
       if (lendsCertificate(own, memberTls) && flags.listenCacert === undefined)

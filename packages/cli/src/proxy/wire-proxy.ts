@@ -23,7 +23,7 @@ import {
   tlsOptions,
 } from '../../../../src/internal.js';
 import { beginsHttp2, type TcpAddress } from '../inspect/index.js';
-import type { FaultRules } from './fault-rules.js';
+import { FaultRules } from './fault-rules.js';
 import type { Copy } from './http2-requests.js';
 import { Relay } from './relay.js';
 import { type RequestGate, requestGate } from './request-gate.js';
@@ -53,7 +53,8 @@ export interface WireProxyOptions {
   readonly members: readonly Endpoint[];
   /** TLS options for members whose URL begins with `https:`. */
   readonly memberTls?: TlsOptions | undefined;
-  readonly rules: FaultRules;
+  /** Default: no faults. */
+  readonly rules?: FaultRules;
   /** Names of this host, besides `host` and localhost, that requests of HTTP/1.1 may contain. Default: none. */
   readonly allowHosts?: readonly string[];
   /** Whether a connection may change to another protocol, such as WebSocket. Default: false. */
@@ -63,8 +64,8 @@ export interface WireProxyOptions {
   readonly traffic: Traffic;
   /** Receives problems as text without control characters. */
   readonly onProblem: (problem: string) => void;
-  /** Returns the number of a new connection, so that the connections of several proxies have different numbers. */
-  readonly nextConnection: () => number;
+  /** The number of connections so far. Several proxies share it, so that their connections have different numbers. */
+  readonly counter?: { connections: number };
 }
 
 /**
@@ -78,16 +79,19 @@ export class WireProxy {
   readonly #relays = new Set<Relay>();
   readonly #opening = new Set<Socket>();
   readonly #gate: RequestGate;
+  readonly #counter: { connections: number };
   #dialed = 0;
 
   private constructor(server: Server, options: WireProxyOptions) {
     this.#server = server;
     this.#options = options;
-    const { allowHosts = [], allowUpgrades = false, listenTls } = options;
-    this.#gate = requestGate({ hosts: [options.host, ...allowHosts], cert: listenTls?.cert, allowUpgrades });
+    const { allowHosts = [], allowUpgrades = false, listenTls, counter = { connections: 0 } } = options;
+    const { cert, key, clientCa } = listenTls ?? {};
+    this.#counter = counter;
+    this.#gate = requestGate({ hosts: [options.host, ...allowHosts], cert, allowUpgrades });
     const { port } = server.address() as AddressInfo;
     this.url = `${listenTls === undefined ? 'http' : 'https'}://${addressText({ host: options.host, port })}`;
-    const secureContext = options.listenTls === undefined ? undefined : contextOf(options.listenTls);
+    const secureContext = listenTls && createSecureContext({ cert, key, ca: clientCa });
     server.on('connection', (socket: Socket) => {
       this.#opening.add(socket);
       const stopTimer = after(options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS, () => {
@@ -105,8 +109,8 @@ export class WireProxy {
         isServer: true,
         secureContext,
         ALPNProtocols: ['h2', 'http/1.1'],
-        requestCert: options.listenTls?.clientCa !== undefined,
-        rejectUnauthorized: options.listenTls?.clientCa !== undefined,
+        requestCert: clientCa !== undefined,
+        rejectUnauthorized: clientCa !== undefined,
       });
       tls.on('error', (error) => {
         this.#problem(`${addressText(addressOf(socket))}: the TLS handshake failed: ${error.message}`);
@@ -149,11 +153,12 @@ export class WireProxy {
       return void socket.destroy();
     }
     const { endpoint, server } = dialed;
-    const connection = this.#options.nextConnection();
+    this.#counter.connections += 1;
+    const { connections: connection } = this.#counter;
     const { url } = endpoint;
     const certificateName = client instanceof TLSSocket ? commonNameOf(client) : undefined;
     const addresses = { client: addressOf(socket), server: addressOf(server) };
-    const { rules, traffic } = this.#options;
+    const { rules = new FaultRules(), traffic } = this.#options;
     traffic.opened?.({ connection, ...addresses, endpoint: url, certificateName, atMs: monotonicMs() });
     const headTimeoutMs = this.#options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     const sendCopy = (copy: Copy): void => this.#sendCopy(endpoint, copy);
@@ -270,10 +275,6 @@ function firstBytes(client: Socket): Promise<Uint8Array | undefined> {
     };
     client.on('data', read).once('close', () => resolve(undefined));
   });
-}
-
-function contextOf({ cert, key, clientCa }: ProxyTls): ReturnType<typeof createSecureContext> {
-  return createSecureContext({ cert, key, ...(clientCa === undefined ? {} : { ca: clientCa }) });
 }
 
 function commonNameOf(socket: TLSSocket): string | undefined {
