@@ -12,7 +12,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
     /alert .*(certificate|unknown ca)/,
     'the server requires a client certificate that it accepts: set tls.cert, tls.key',
   ],
-  [/has expired|not yet valid/, "renew the server's certificate, or correct the clock of this machine"],
+  [/has expired|not yet valid/, "renew the certificate, or correct the clock"],
   [/altnames/, "the server's certificate must contain this name; set tls.serverName if it contains another one"],
   [
     /issuer|first certificate|self.signed/,

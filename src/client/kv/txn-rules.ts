@@ -52,13 +52,8 @@ export function checkReads({ success, failure }: Init<wire.TxnRequest>): boolean
   if (requests.every((request) => request?.case === 'requestRange')) return true;
   for (const request of requests) {
     if (request?.case !== 'requestRange' || !request.value.revision) continue;
-    const why = 'etcd may apply the writes at some members only if it refuses the read';
     const given = `a read with revision = ${request.value.revision} beside a write`;
-    throw invalidInput(
-      'txn',
-      given,
-      `reads without revision beside a write, because ${why}; read in a call of its own`,
-    );
+    throw invalidInput('txn', given, 'reads without revision beside a write; read in a call of its own');
   }
   return false;
 }

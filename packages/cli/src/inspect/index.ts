@@ -1,5 +1,5 @@
 export { ByteQueue } from './byte-queue.js';
-export { CaptureCutError, type CapturedConnection, CaptureError, CaptureReader } from './capture-reader.js';
+export { CaptureCutError, CaptureError, CaptureReader } from './capture-reader.js';
 export { beginsHttp2, beginsTls, ConnectionDecoder } from './connection-decoder.js';
 export { explain, headerSpans, type Span } from './explain.js';
 export {
