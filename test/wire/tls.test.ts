@@ -26,8 +26,7 @@ interface Refusal {
   readonly says: RegExp;
 }
 
-const UNKNOWN_AUTHORITY =
-  /(unable to .*|self.signed certificate.*); set tls\.ca to the authority that issued it/;
+const UNKNOWN_AUTHORITY = /(unable to .*|self.signed certificate.*); set tls\.ca to the authority that issued it/;
 const WRONG_NAME =
   /altnames: IP: 127\.0\.0\.1 is not in .*; the server's certificate must contain this name; set tls\.serverName/;
 
