@@ -45,7 +45,7 @@ No error contains a value, a token or a password. Only \`PermissionDenied\` cont
 | text that you see | page |
 |---|---|
 | \`14 UNAVAILABLE\`, \`ECONNREFUSED\` | [\`ConnectFailed\`](#connectfailed) |
-| \`ETIMEDOUT\`, \`RST_STREAM\` after a pause | [Connections](connections.md) |
+| \`ETIMEDOUT\`, \`RST_STREAM\` after a pause | [Frameworks](frameworks.md#what-freezes) |
 | \`RESOURCE_EXHAUSTED\`, "larger than max" | \`scan\` in [Keys](keys.md) |
 | \`ERR_REQUIRE_ESM\`, "Cannot use import statement" | [Getting started](getting-started.md) |
 | Jest "did not exit" | [Testing](testing.md) |
