@@ -24,7 +24,7 @@ export const OTHER_SUITES = {
   ],
   generators: ['fuzz/!(hostile-listeners)', 'client/re-entrancy', 'client/watch/growth', 'wire/http2/{growth,floods}'],
   testing: ['testing/**/*'],
-  simulation: ['simulation/**/*'],
+  simulation: ['simulation/**/*', 'interleavings/**/*'],
 } as const satisfies Record<string, readonly string[]>;
 
 /**

@@ -1,0 +1,177 @@
+import { at, canceled, clientClosed, EtcdError, monotonicMs, onAbort, timedOut } from '../../src/base/index.js';
+import { type MemoryEtcd, memory } from '../../src/testing/index.js';
+import type {
+  EmbeddedTransportFactory,
+  OutgoingStream,
+  StreamCall,
+  StreamHandler,
+  Transport,
+  UnaryCall,
+} from '../../src/wire/index.js';
+import { type Event, SERVER, type World } from './world.js';
+
+/** The RPCs that change nothing. */
+const READS: ReadonlySet<string> = new Set(['Range', 'LeaseTimeToLive', 'LeaseLeases']);
+
+function nameOf({ path }: { readonly path: string }): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+function connectionLost(): EtcdError {
+  const problem = 'the connection was lost';
+  return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
+}
+
+/** A unary call whose answer the client has not received yet. */
+interface OpenCall {
+  readonly label: string;
+  /** Whether the request is still on its way to the server. */
+  isRequested: boolean;
+  /** Loses the request, or the answer. */
+  lose(): void;
+  /** Sends the request again. The copy may arrive at any later time, or never. */
+  repeat(): void;
+  fail(error: EtcdError): void;
+}
+
+/** Returns the transport of a party. Its messages are events of the world, which may arrive in any order. */
+export function network(world: World, server: MemoryEtcd, party: string): EmbeddedTransportFactory {
+  const direct = memory(server);
+  const factory = (...args: Parameters<typeof direct>): Transport => new Connection(world, direct(...args), party);
+  return Object.assign(factory, { endpoints: direct.endpoints });
+}
+
+class Connection implements Transport {
+  readonly #world: World;
+  readonly #server: Transport;
+  readonly #party: string;
+  readonly #calls = new Set<OpenCall>();
+  /** Functions that end the open streams. */
+  readonly #streams = new Set<(error: EtcdError) => void>();
+
+  constructor(world: World, server: Transport, party: string) {
+    this.#world = world;
+    this.#server = server;
+    this.#party = party;
+    world.addFaults(() => this.#faults());
+  }
+
+  unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
+    const { method, signal, deadline } = call;
+    const name = nameOf(method);
+    const label = this.#world.labelOf(`${this.#party}: ${name}`);
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
+      if (deadline <= monotonicMs()) throw timedOut('call', call.timeoutMs, 'not-sent', method.path);
+      call.observer?.sent?.();
+      const undos: (() => void)[] = [];
+      const finish = (settle: () => void): void => {
+        if (!this.#calls.delete(open)) return;
+        for (const undo of undos) undo();
+        settle();
+      };
+      const answer = (what: string, settle: () => void): void => {
+        open.isRequested = false;
+        if (this.#calls.has(open))
+          open.lose = this.#send(`answer ${label}`, `${label}, ${what}`, this.#party, () => finish(settle));
+      };
+      const request = { ...call, signal: undefined, observer: undefined, deadline: Number.POSITIVE_INFINITY };
+      const reads = READS.has(name);
+      const open: OpenCall = {
+        label,
+        isRequested: true,
+        lose: this.#send(
+          label,
+          label,
+          SERVER,
+          () => {
+            this.#server.unary(request).then(
+              (response) => answer('answer', () => resolve(response)),
+              (error: unknown) => answer('refusal', () => reject(error)),
+            );
+          },
+          reads,
+        ),
+        repeat: () => {
+          const action = (): void => void this.#server.unary(request).catch(() => {});
+          const copy = this.#world.labelOf(`${label}, copy`);
+          this.#world.send(copy, { label: copy, at: SERVER, reads, action }, true);
+        },
+        fail: (error) => finish(() => reject(error)),
+      };
+      this.#calls.add(open);
+      undos.push(at(deadline, () => open.fail(timedOut('call', call.timeoutMs, 'unknown', method.path))));
+      undos.push(onAbort(signal, () => open.fail(canceled(signal as AbortSignal, 'unknown', method.path))));
+    });
+  }
+
+  stream<Request, Response>(
+    call: StreamCall<Request, Response>,
+    handler: StreamHandler<Response>,
+  ): OutgoingStream<Request> {
+    const label = this.#world.labelOf(`${this.#party}: stream ${nameOf(call.method)}`);
+    const toServer = (what: string, action: () => void): void =>
+      void this.#send(`requests of ${label}`, this.#world.labelOf(`${label}, ${what}`), SERVER, action);
+    let stream: OutgoingStream<Request> | undefined;
+    const end = (error: EtcdError | undefined): void => {
+      if (!this.#streams.delete(end)) return;
+      handler.end(error);
+    };
+    this.#streams.add(end);
+    const toClient = (what: string, action: () => void): void => {
+      if (!this.#streams.has(end)) return;
+      this.#send(`responses of ${label}`, this.#world.labelOf(`${label}, ${what}`), this.#party, () => {
+        if (this.#streams.has(end)) action();
+      });
+    };
+    toServer('opens', () => {
+      stream = this.#server.stream(
+        { ...call, observer: undefined },
+        {
+          message: (message) => toClient('message', () => handler.message(message)),
+          end: (error) => toClient('end', () => end(error)),
+        },
+      );
+    });
+    return {
+      send: (message) => toServer('request', () => stream?.send(message)),
+      end: () => toServer('half-close', () => stream?.end()),
+      cancel: () => {
+        this.#streams.delete(end);
+        toServer('cancel', () => stream?.cancel());
+      },
+      pause: () => {},
+      resume: () => {},
+    };
+  }
+
+  async close(): Promise<void> {
+    for (const call of [...this.#calls]) call.fail(clientClosed());
+    for (const end of [...this.#streams]) end(clientClosed());
+  }
+
+  #send(channel: string, label: string, at: string, action: () => void, reads = false): () => void {
+    return this.#world.send(channel, { label, at, reads, action });
+  }
+
+  #faults(): readonly Event[] {
+    const fault = (label: string, action: () => void): Event => ({ label, at: this.#party, isFault: true, action });
+    const ofCalls = [...this.#calls].flatMap((call) => {
+      const { label, isRequested } = call;
+      const lost = (): void => {
+        call.lose();
+        call.fail(connectionLost());
+      };
+      return [
+        fault(`${label}, the ${isRequested ? 'request' : 'answer'} is lost`, lost),
+        ...(isRequested ? [fault(`${label}, the request is sent twice`, () => call.repeat())] : []),
+      ];
+    });
+    const breaks = (): void => {
+      for (const call of [...this.#calls]) call.fail(connectionLost());
+      for (const end of [...this.#streams]) end(connectionLost());
+    };
+    const isOpen = this.#streams.size > 0;
+    return isOpen ? [...ofCalls, fault(`${this.#party}: the connection breaks`, breaks)] : ofCalls;
+  }
+}
