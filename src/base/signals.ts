@@ -1,21 +1,17 @@
 import { checkSignal, type SignalOption } from './arguments.js';
 import { invalidInput } from './etcd-error.js';
 
-/** The callbacks of each signal. One listener calls all of them, because Node.js warns of many listeners. */
-const callbacks = new WeakMap<AbortSignal, Set<() => void>>();
+/** The callbacks of each signal, and the one listener that calls them, because Node.js warns of many listeners. */
+const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; readonly listener: () => void }>();
 
 /** The signals of `CheckedSignal`, which needs no listener, because it calls the callbacks itself. */
 const checkedSignals = new WeakSet<AbortSignal>();
 
 /** Returns the callbacks of a signal that aborts. Callbacks that are added later are never called. */
 function takeCallbacks(signal: AbortSignal): Iterable<() => void> {
-  const taken = callbacks.get(signal) ?? [];
+  const taken = callbacks.get(signal)?.set ?? [];
   callbacks.delete(signal);
   return taken;
-}
-
-function runCallbacks(this: AbortSignal): void {
-  for (const callback of takeCallbacks(this)) callback();
 }
 
 /**
@@ -25,20 +21,24 @@ function runCallbacks(this: AbortSignal): void {
 export function onAbort(signal: SignalOption, callback: () => void): () => void {
   if (signal === undefined || signal === null) return () => {};
   const isChecked = checkedSignals.has(signal);
-  let set = callbacks.get(signal);
-  if (set === undefined) {
-    set = new Set();
-    callbacks.set(signal, set);
-    if (!isChecked) signal.addEventListener('abort', runCallbacks, { once: true });
+  let entry = callbacks.get(signal);
+  if (entry === undefined) {
+    // Signals of other libraries may call the listener without `this` and without an event.
+    const listener = (): void => {
+      for (const each of takeCallbacks(signal)) each();
+    };
+    entry = { set: new Set(), listener };
+    callbacks.set(signal, entry);
+    if (!isChecked) signal.addEventListener('abort', listener, { once: true });
   }
-  const own = set;
+  const { set, listener } = entry;
   // Add a new function to the Set for each call of `onAbort`, so that a callback that is passed twice is called twice.
   const registered = (): void => callback();
-  own.add(registered);
+  set.add(registered);
   return () => {
-    if (!own.delete(registered) || own.size > 0 || isChecked || callbacks.get(signal) !== own) return;
+    if (!set.delete(registered) || set.size > 0 || isChecked || callbacks.get(signal)?.set !== set) return;
     callbacks.delete(signal);
-    signal.removeEventListener('abort', runCallbacks);
+    signal.removeEventListener('abort', listener);
   };
 }
 

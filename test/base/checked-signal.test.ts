@@ -57,6 +57,15 @@ describe('`onAbort` with the signal of a CheckedSignal', () => {
   });
 });
 
+test('`onAbort` calls its callback for a signal that calls listeners without `this` and without an event', () => {
+  const listeners: (() => void)[] = [];
+  const signal = { aborted: false, addEventListener: (_: string, listener: () => void) => listeners.push(listener) };
+  const callback = vi.fn();
+  onAbort(signal as unknown as AbortSignal, callback);
+  for (const listener of listeners) listener();
+  expect(callback).toHaveBeenCalledTimes(1);
+});
+
 describe('`signalWith`', () => {
   test('returns a signal that is already aborted when a blocked event loop resumes after the lease has expired, unlike `AbortSignal.any`', async () => {
     const session = await Session.open(openClient(), { ttl: 1 });
