@@ -37,7 +37,7 @@ test('a holder has lost its lock as soon as the wall clock is ahead by more than
   expect(look.problem).toMatch(SUSPENDED);
 });
 
-test('a holder has lost its lock as soon as the boot clock is ahead by more than the TTL', async (context) => {
+test('a holder has lost its lock when the boot clock is ahead by more than the TTL', async (context) => {
   const file = join(temporaryFolder(), 'uptime');
   const set = (seconds: number): void => writeFileSync(file, `${seconds.toFixed(2)} 0.00\n`);
   set(100);
@@ -48,9 +48,9 @@ test('a holder has lost its lock as soon as the boot clock is ahead by more than
   set(130);
   expect(await lookOf(child)).toMatchObject(KEPT);
   set(161);
-  const look = await lookOf(child);
-  expect(look).toMatchObject(LOST);
-  expect(look.problem).toMatch(SUSPENDED);
+  // The client reads this clock at most once in each of its steps of 10 ms.
+  await expect.poll(() => lookOf(child)).toMatchObject(LOST);
+  expect((await lookOf(child)).problem).toMatch(SUSPENDED);
 });
 
 /** Starts a program that holds a lock. */
