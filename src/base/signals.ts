@@ -7,11 +7,13 @@ const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; read
 /** The signals of `CheckedSignal`, which needs no listener, because it calls the callbacks itself. */
 const checkedSignals = new WeakSet<AbortSignal>();
 
-/** Returns the callbacks of a signal that aborts. Callbacks that are added later are never called. */
-function takeCallbacks(signal: AbortSignal): Iterable<() => void> {
-  const taken = callbacks.get(signal)?.set ?? [];
+/** Returns a function that calls the present callbacks of a signal. Callbacks that are added later are never called. */
+function takeCallbacks(signal: AbortSignal): () => void {
+  const set = callbacks.get(signal)?.set ?? [];
   callbacks.delete(signal);
-  return taken;
+  return () => {
+    for (const callback of set) callback();
+  };
 }
 
 /**
@@ -24,12 +26,9 @@ export function onAbort(signal: SignalOption, callback: () => void): () => void 
   let entry = callbacks.get(signal);
   if (entry === undefined) {
     // Signals of other libraries may call the listener without `this` and without an event.
-    const listener = (): void => {
-      for (const each of takeCallbacks(signal)) each();
-    };
-    entry = { set: new Set(), listener };
+    entry = { set: new Set(), listener: () => takeCallbacks(signal)() };
     callbacks.set(signal, entry);
-    if (!isChecked) signal.addEventListener('abort', listener, { once: true });
+    if (!isChecked) signal.addEventListener('abort', entry.listener, { once: true });
   }
   const { set, listener } = entry;
   // Add a new function to the Set for each call of `onAbort`, so that a callback that is passed twice is called twice.
@@ -107,9 +106,9 @@ export class CheckedSignal {
   abort(reason: unknown): void {
     if (this.#aborting) return;
     this.#aborting = true;
-    const aborted = takeCallbacks(this.signal);
+    const callAll = takeCallbacks(this.signal);
     this.#controller.abort(reason);
-    for (const callback of aborted) callback();
+    callAll();
   }
 }
 

@@ -67,6 +67,7 @@ export {
   type PutOp,
   preparedTxn,
   type RangeOp,
+  REPEATABLE_TXN,
   type Results,
   runTxn,
   type Txn,

@@ -197,8 +197,8 @@ const MIN_PING_INTERVAL_MS = 5_000;
  * - `withDiagnostics`: publishes calls on the diagnostics channels of Node.js.
  * - `Channel`: chooses the endpoint, and makes the attempts.
  *
- * `options` is an object whose properties are checked
- * already, except those in `CORE_CLIENT_OPTIONS` with `checkedLater`.
+ * `options` is an object whose properties are checked already, except those in `CORE_CLIENT_OPTIONS` with
+ * `checkedLater`.
  *
  * @throws EtcdError, reason `InvalidInput`, if one of these properties is not allowed.
  */

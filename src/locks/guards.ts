@@ -1,7 +1,6 @@
 import { amended, concatBytes, EtcdError, randomId, textOf, toBytes } from '../base/index.js';
-import { mismatch, type PreparedTxn } from '../client/index.js';
+import { mismatch, type PreparedTxn, REPEATABLE_TXN } from '../client/index.js';
 import type * as wire from '../gen/etcdserverpb/rpc.js';
-import * as kvMethods from '../gen/methods/kv.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
 import { type CallOptions, type Rpc, withObserver } from '../rpc/index.js';
 import type { Init } from '../wire/index.js';
@@ -50,9 +49,6 @@ import {
 // etcd refuses a transaction that puts and deletes one key. If the caller's write deletes the guard, for example
 // because it deletes every key, the transaction does not put the guard: the deletion itself changes it. Such a write
 // needs a guard that exists. If its answer is lost, no guard tells whether it was applied.
-
-/** The method of a guarded transaction. The channel may repeat the call, whatever happened to an earlier attempt. */
-export const GUARDED_TXN = { ...kvMethods.txn, repeatable: true } as const;
 
 /** A guarded write that the server has applied. */
 export interface Applied<Result> {
@@ -137,7 +133,7 @@ export class Guards {
   /** @internal Runs a transaction that contains an operation that `move` has returned. */
   async run(txn: Init<wire.TxnRequest>, options: CallOptions): Promise<Answer> {
     try {
-      const { header, succeeded, responses } = await this.#rpc.call(GUARDED_TXN, txn, options);
+      const { header, succeeded, responses } = await this.#rpc.call(REPEATABLE_TXN, txn, options);
       if (header === undefined) throw mismatch();
       return { header, succeeded, responses };
     } catch (error) {
@@ -151,7 +147,7 @@ export class Guards {
   /** Returns the error with which the server denies the put of a guard. Asks with a put whose condition is never true. */
   #denial(options: CallOptions): Promise<EtcdError | undefined> {
     const denied = (error: EtcdError) => (error.reason === 'PermissionDenied' ? error : undefined);
-    return this.#rpc.call(GUARDED_TXN, neverPut(this.#guardPrefix), options).then(() => undefined, denied);
+    return this.#rpc.call(REPEATABLE_TXN, neverPut(this.#guardPrefix), options).then(() => undefined, denied);
   }
 }
 

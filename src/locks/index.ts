@@ -2,7 +2,7 @@ export { acquire, type QueueContender, sharedContender, tryAcquire, tryGate, uni
 export { Election, type Leadership, observe } from './election.js';
 export { Ending } from './ending.js';
 export { type Branch, branchOf, checkGuardedCount, type Operations, onlyNested } from './guarded-request.js';
-export { type Applied, GUARDED_TXN, type GuardedWrite, Guards } from './guards.js';
+export { type Applied, type GuardedWrite, Guards } from './guards.js';
 export { Held, hold, RELEASE_OPTIONS, RELEASE_TIMEOUT_MS, type ReleaseOptions } from './held.js';
 export { checkNameOutside, helperPrefix, withHelperKeys } from './helper-keys.js';
 export { type Contender, inspectLock, type LockState } from './inspect-lock.js';

@@ -36,6 +36,23 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+/** Bundles `main.ts` of a project, and returns the path of the bundle. */
+async function bundled(project: string): Promise<string> {
+  const outfile = join(project, 'main.mjs');
+  await build({
+    entryPoints: [join(project, 'main.ts')],
+    outfile,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    packages: 'external',
+    tsconfigRaw: { compilerOptions: { experimentalDecorators: true } },
+    logLevel: 'warning',
+  });
+  return outfile;
+}
+
 /** Returns a function that starts the program in the background, or the reason why the framework is missing. */
 async function programOf(name: Name): Promise<((endpoint: string, port: number) => Child) | string> {
   if (!inject('thorough')) return 'only `npm run test:all` downloads the frameworks';
@@ -45,19 +62,9 @@ async function programOf(name: Name): Promise<((endpoint: string, port: number) 
   const start = name === 'nestjs' ? "import 'reflect-metadata';\nimport { main } from './program.js';\nmain();" : text;
   const project = await emptyProject(tarball, 'module', { 'program.ts': text, 'main.ts': start });
   await run('cp', ['-r', `${installed.folder}/.`, join(project, 'node_modules')]);
-  await build({
-    entryPoints: [join(project, 'main.ts')],
-    outfile: join(project, 'main.mjs'),
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node20',
-    packages: 'external',
-    tsconfigRaw: { compilerOptions: { experimentalDecorators: true } },
-    logLevel: 'warning',
-  });
+  const bundle = await bundled(project);
   return (endpoint, port) =>
-    startChild(process.execPath, [join(project, 'main.mjs')], {
+    startChild(process.execPath, [bundle], {
       environment: { ETCDCTL_ENDPOINTS: endpoint, PORT: `${port}` },
     });
 }
@@ -214,17 +221,7 @@ describe('docs/frameworks.md', () => {
       mkdirSync(join(project, dirname(path)), { recursive: true });
       writeFileSync(join(project, path), program);
     }
-    await build({
-      entryPoints: [join(project, 'main.ts')],
-      outfile: join(project, 'main.mjs'),
-      bundle: true,
-      format: 'esm',
-      platform: 'node',
-      target: 'node20',
-      packages: 'external',
-      logLevel: 'warning',
-    });
-    const child = startChild(process.execPath, [join(project, 'main.mjs')], {
+    const child = startChild(process.execPath, [await bundled(project)], {
       environment: { ETCDCTL_ENDPOINTS: endpoints.join() },
     });
     expect(await child.rest()).toEqual(['404', '200', 'hello', 'true']);

@@ -2,13 +2,12 @@ import { readFileSync, rmSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { findEtcd } from '../../scripts/etcd.js';
 import { compiledSource } from '../support/compiled.js';
-import { importingSources, runProgram } from '../support/program.js';
+import { importingSources, programsOf, runProgram } from '../support/program.js';
 
 // These tests run the programs of docs/testing.md, and the program of docs/examples to which the page links.
 
-const PAGE = readFileSync(new URL('../../docs/testing.md', import.meta.url), 'utf8');
 const FAULTS = new URL('../../docs/examples/faults.ts', import.meta.url);
-const PROGRAMS = [...PAGE.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, program]) => program as string);
+const PROGRAMS = programsOf('docs/testing.md');
 
 function programsWith(text: string): string[] {
   return PROGRAMS.filter((program) => program.includes(text));

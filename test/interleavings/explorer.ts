@@ -73,7 +73,7 @@ export async function replay(scenario: Scenario, trace: readonly string[]): Prom
   return (await new History(scenario, Number.POSITIVE_INFINITY, choices).play()).problem;
 }
 
-/** Changes the last choice that can be changed, and removes the later ones. Returns false if there is none. */
+/** Changes the last choice that has another event left, and removes the later ones. Returns false if no choice has one. */
 function chooseNext(choices: Choice[]): boolean {
   for (let last = choices.at(-1); last !== undefined; last = choices.at(-1)) {
     last.done.push(last.chosen);

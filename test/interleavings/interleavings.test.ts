@@ -3,7 +3,7 @@ import { type Party, type Scenario, unlessFailed } from './arena.js';
 import { explore, replay } from './explorer.js';
 import { SCENARIOS } from './scenarios.js';
 
-/** B waits for a value that A puts once, so B waits for ever if the request of A is lost. */
+/** B waits for a value that A puts once, so B never ends if the network loses the request of A. */
 const STUCK: Scenario = {
   name: 'a lost put',
   prepare: async (arena) => {

@@ -41,7 +41,7 @@ interface Timer {
 }
 
 /**
- * A world without real time and real messages. The code of `src/` runs in it, and whoever uses the world decides which
+ * A world without real time and real messages, in which the code of `src/` runs. The user of the world decides which
  * event happens next. After each event, all promise callbacks must run before the next one.
  */
 export class World {

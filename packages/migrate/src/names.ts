@@ -33,7 +33,6 @@ export class Names {
   /** The types of the expressions whose declared type is `any`. */
   readonly #followed = new Map<Node, readonly Type[]>();
   #indexed: Index | undefined;
-
   #isRenewing: boolean | undefined;
 
   /** `roots` are the files of the program. */

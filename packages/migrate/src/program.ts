@@ -23,7 +23,7 @@ must change. PATH is a file, or a folder with all source files below it except n
   --version   prints the version
   --help      prints this text
 `;
-/** The names of files that may load etcd3. */
+/** The names of files that may use etcd3. */
 const SOURCE = /\.[cm]?[jt]sx?$/;
 /** Folders that contain no source files of the project. */
 const SKIPPED = new Set(['node_modules', 'bower_components']);
@@ -39,7 +39,7 @@ interface Flags {
   readonly json: boolean;
 }
 
-/** A file that loads etcd3, with its new text. */
+/** A file whose text changes. */
 interface Change extends Rewritten {
   readonly file: string;
   readonly before: string;

@@ -290,8 +290,11 @@ export function preparedTxn<
   return { request: txnRequest(own), resultOf: (response) => txnResult(own, response) };
 }
 
-/** A transaction that only reads, so the client may repeat it like any other read. */
-const READING_TXN = { ...kvMethods.txn, repeatable: true } as const;
+/**
+ * The method of a transaction that the client may repeat, whatever happened to an earlier attempt: the transaction only
+ * reads, or a guard keeps a second copy from having an effect.
+ */
+export const REPEATABLE_TXN = { ...kvMethods.txn, repeatable: true } as const;
 
 /** Runs a transaction, see `KV.txn`. `maxTxnOps` is the limit for `checkTxn`. */
 export async function runTxn<
@@ -306,7 +309,7 @@ export async function runTxn<
 ): Promise<WithHeader<TxnResult<If, Then, Else>>> {
   checkOptions(options, WRITE_OPTIONS, 'txn');
   const { request, resultOf } = preparedTxn(txn);
-  const method = checkTxn(request, maxTxnOps) ? READING_TXN : kvMethods.txn;
+  const method = checkTxn(request, maxTxnOps) ? REPEATABLE_TXN : kvMethods.txn;
   const response = await rpc.call(method, request, options);
   return withHeader(response.header, resultOf(response));
 }

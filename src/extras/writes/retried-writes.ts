@@ -15,6 +15,7 @@ import {
   keyspaceClientOf,
   mismatch,
   type Op,
+  REPEATABLE_TXN,
   runTxn,
   type Txn,
   type TxnResult,
@@ -26,7 +27,6 @@ import {
   type Branch,
   branchOf,
   checkGuardedCount,
-  GUARDED_TXN,
   type Operations,
   onlyNested,
 } from '../../locks/index.js';
@@ -239,7 +239,7 @@ async function readBack(
   try {
     const { responses } =
       back.reads.length > 0
-        ? await new Rpc(transport, settings).call(GUARDED_TXN, { success: back.reads }, options)
+        ? await new Rpc(transport, settings).call(REPEATABLE_TXN, { success: back.reads }, options)
         : { responses: [] };
     return responseIn({ header, succeeded, responses: responsesOf(responses) });
   } catch (error) {
