@@ -242,7 +242,7 @@ export class Channel implements Transport {
         handler.end(amended(error, { code: isFinal ? 'FailedPrecondition' : 'Unavailable' }));
       },
       leaving: () => {
-        this.#endpoints.failed(endpoint, 'StreamRefused', 'the server is about to close the connection, or is silent');
+        this.#endpoints.failed(endpoint, 'StreamRefused', 'the connection closes soon, or is silent');
         handler.leaving?.();
       },
     });

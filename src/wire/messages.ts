@@ -83,7 +83,7 @@ export function isPrintable(metadata: Metadata | undefined): boolean {
  */
 export function checkMetadata(metadata: Metadata | undefined, method: string): void {
   if (isPrintable(metadata)) return;
-  throw new EtcdError('the call could not be sent: its metadata contains characters other than printable ASCII', {
+  throw new EtcdError('the metadata contains characters other than printable ASCII', {
     code: 'Internal',
     reason: 'Other',
     outcome: 'not-sent',

@@ -302,7 +302,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
 
 function unreadableMessage(flag: number, length: number, head: StreamHead): EtcdError {
   if (flag === 0) return responseTooLarge(length, head.maxReceiveBytes, head);
-  const compressed = 'the response contains a compressed message, but the client accepts no compression';
+  const compressed = 'the response contains a compressed message, which the client does not accept';
   return badResponse(
     flag === 1 ? compressed : 'the response contains bytes that are not a gRPC message',
     'MalformedMessage',

@@ -1,4 +1,4 @@
-import { NO_BYTES } from '../../base/index.js';
+import { after, NO_BYTES } from '../../base/index.js';
 import type { Metadata } from '../transport.js';
 import {
   CONNECTION_PREFACE,
@@ -19,6 +19,8 @@ import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
  */
 const SLAB_BYTES = 4_096;
 const MAX_SLAB_BYTES = 65_536;
+/** Milliseconds for which the answer to a PING waits for a write that it can join. */
+const PING_ANSWER_MS = 10;
 
 /**
  * Writes frames. The writer collects all frames until the next microtask and sends them in one write. It never
@@ -34,6 +36,8 @@ export class FrameWriter {
   /** Where the unsent part of the slab ends, and the next frame begins. */
   #end = 0;
   #flushScheduled = false;
+  /** Set while the timer runs that sends an answer to a PING. */
+  #answerTimer: (() => void) | undefined;
   /** Number of bytes that the writer has collected for the next write. */
   #bytes = 0;
   /** Number of bytes of the last write. The next one is probably of a similar size. */
@@ -52,6 +56,11 @@ export class FrameWriter {
     // An idle connection holds no large buffer.
     if (this.#slab.length > SLAB_BYTES) this.#slab = NO_BYTES;
     this.#send(parts);
+  };
+
+  readonly #answer = (): void => {
+    this.#answerTimer = undefined;
+    this.flush();
   };
 
   constructor(send: (parts: readonly Uint8Array[]) => void) {
@@ -124,8 +133,18 @@ export class FrameWriter {
     this.#words(FrameType.PING, 0, 0, 0, opaque);
   }
 
+  /**
+   * Answers a PING. Go's servers send one for almost each request, to measure the connection. So the answer waits for
+   * the next write, which is often the next request, unless other bytes already wait.
+   */
   pingAck(first: number, second: number): void {
-    this.#words(FrameType.PING, Flag.ACK, 0, first, second);
+    if (this.#bytes > 0) this.#words(FrameType.PING, Flag.ACK, 0, first, second);
+    else {
+      this.#flushScheduled = true;
+      this.#words(FrameType.PING, Flag.ACK, 0, first, second);
+      this.#flushScheduled = false;
+      this.#answerTimer ??= after(PING_ANSWER_MS, this.#answer, 'background');
+    }
   }
 
   windowUpdate(streamId: number, increment: number): void {

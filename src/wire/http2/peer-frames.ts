@@ -115,7 +115,7 @@ export class PeerFrames<Fields> {
       throw protocolError('the peer does not use HTTP/2: its first frame is not SETTINGS');
     }
     if (this.#block !== undefined && (type !== FrameType.CONTINUATION || streamId !== this.#block.streamId)) {
-      throw protocolError('another frame within a header block');
+      throw protocolError('a frame within a header block');
     }
     try {
       this.#act(type, flags, streamId, bytes, start, end);
@@ -197,7 +197,7 @@ export class PeerFrames<Fields> {
     block.parts.push(bytes.slice(start, end));
     block.bytes += end - start;
     if (block.bytes > MAX_BLOCK_BYTES || block.parts.length > MAX_BLOCK_FRAMES) {
-      throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'a header block that is too long');
+      throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'a header block too long');
     }
     if ((flags & Flag.END_HEADERS) === 0) return;
     this.#block = undefined;

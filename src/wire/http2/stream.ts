@@ -258,7 +258,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     if (this.#hasHeaders) {
       if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
       if ((this.#missingBytes ?? 0) !== 0) {
-        throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'a content-length that is not the length of the data');
+        throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'a content-length that is wrong');
       }
       return this.#endedByPeer(errorOfTrailers(fields, this.head));
     }

@@ -138,7 +138,8 @@ describe('a congested connection', () => {
     await turn();
     const { connection } = peer;
     connection.roomy = false;
-    connection.send(ping(words(1, 2)));
+    // The client answers a second PING at once.
+    connection.send(ping(words(1, 2)), ping(words(1, 2)));
     await turn();
     const sent = connection.request(1).body.length;
     open.stream.send(CREATE_WATCH);

@@ -20,6 +20,8 @@ const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 3_000;
 /** How long, in milliseconds, the peer may stay silent after a request before the client sends a probe. */
 const SILENCE_MS = 1_000;
+/** The maximum time in milliseconds for which an answer to a PING waits for a request. */
+const ANSWER_MS = 10;
 /**
  * A time in milliseconds that is longer than the client's grace time. After a probe has timed out, the client waits for
  * the grace time, because an answer may have arrived that the client has not read yet.
@@ -40,7 +42,7 @@ describe('a PING of the peer', () => {
       bytes,
       Array.from({ length: bytes.length / size - 1 }, (_, index) => (index + 1) * size),
     );
-    await turn();
+    await passes(ANSWER_MS);
     expect(peer.connection.sent('PING').map(({ flags, payload }) => [flags, payload.toString('hex')])).toEqual([
       [FLAG.ACK, 'deadbeef01020304'],
       [FLAG.ACK, '00000000ffffffff'],
@@ -51,8 +53,30 @@ describe('a PING of the peer', () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
     peer.connection.send(ping(words(1, 2)));
-    await turn();
+    await passes(ANSWER_MS);
     expect(peer.connection.sent('PING').length).toBe(1);
+  });
+
+  test('is answered right before the next request, so that both leave in one write', async () => {
+    const peer = new Http2Peer({ play: (each) => answerAll(each) });
+    await range(peer);
+    const { connection } = peer;
+    const earlier = connection.frames.length;
+    connection.send(ping(words(1, 2)));
+    await turn();
+    expect(connection.frames.length).toBe(earlier);
+    await range(peer);
+    expect(connection.frames.slice(earlier).map(({ name }) => name)).toEqual(['PING', 'HEADERS', 'DATA']);
+    await passes(10 * ANSWER_MS);
+    expect(connection.frames.length).toBe(earlier + 3);
+  });
+
+  test('is answered at once when an earlier answer waits, so that a peer cannot collect answers', async () => {
+    const peer = new Http2Peer({ play: (each) => answerAll(each) });
+    await range(peer);
+    peer.connection.send(ping(words(1, 2)), ping(words(3, 4)));
+    await turn();
+    expect(peer.connection.sent('PING').length).toBe(2);
   });
 });
 
