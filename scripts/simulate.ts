@@ -1,12 +1,9 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import type { Plugin } from 'esbuild';
 import { compiled, compiledWith } from '../test/support/compiled.js';
-import type { Mutation } from './mutate/mutation.js';
+import { mutating } from './mutate/mutating.js';
 import { MUTATIONS } from './mutate/mutations.js';
 import { MeasuredProgram } from './simulate/coverage.js';
 import type { Answer, Failure, Task } from './simulate/worker.js';
@@ -36,7 +33,6 @@ const MUTATION_MINUTES = 5;
 /** The program of the threads. It is compiled, because compiled code runs faster than code that tsx loads. */
 const WORKER = new URL('simulate/worker.ts', import.meta.url);
 const COVERED_WORKER = new URL('simulate/covered-worker.ts', import.meta.url);
-const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 const { values, positionals } = parseArgs({
   options: {
@@ -185,21 +181,6 @@ async function findMutations(seed: number, minutes: number): Promise<void> {
       rmSync(file);
     }
   }
-}
-
-/** Replaces a part of one source file while the worker is compiled. */
-function mutating({ file, find, replace }: Mutation): Plugin {
-  return {
-    name: 'mutation',
-    setup: ({ onLoad }) => {
-      onLoad({ filter: /\.ts$/ }, ({ path }) => {
-        if (path !== join(root, file)) return undefined;
-        const code = readFileSync(path, 'utf8');
-        if (code.split(find).length !== 2) throw new Error(`${file} must contain "${find}" exactly once`);
-        return { contents: code.replace(find, () => replace), loader: 'ts' };
-      });
-    },
-  };
 }
 
 async function playAll(players: readonly Player[], seed: number, histories: number, minutes: number): Promise<Totals> {

@@ -12,4 +12,6 @@ export interface Mutation {
   readonly tests: readonly string[];
   /** Why `test:simulation` does not search for the bug. Undefined if its histories must find the bug. */
   readonly notSimulated?: string;
+  /** The scenario of `test:interleavings` that finds the bug with one fault, if one does. */
+  readonly scenario?: string;
 }

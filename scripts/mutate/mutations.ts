@@ -9,6 +9,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#cursor.delivered(batch.revision);',
     replace: 'this.#cursor.delivered(response.header?.revision ?? batch.revision);',
     tests: ['test/client/watch', 'test/faults/connections'],
+    scenario: 'a cached range beside two puts',
   },
   {
     bug: 'a watch resumes at the current revision',
@@ -16,6 +17,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'startRevision: this.#cursor.resume,',
     replace: 'startRevision: 0n,',
     tests: ['test/client/watch', 'test/faults/connections'],
+    scenario: 'a cached range beside two puts',
   },
   {
     bug: 'a watch resumes at the revision of its last event instead of the next revision',
@@ -136,6 +138,24 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "client.txn({ if: [compare.createRevision(key, '==', createRevision)], then: [op.delete(key)] }, options),",
     replace: "client.txn({ if: [compare.createRevision(key, '>', 0n)], then: [op.delete(key)] }, options),",
     tests: ['test/locks'],
+    scenario: 'a contender that locks twice',
+  },
+  {
+    bug: 'a release is not repeated when its answer is lost',
+    file: 'src/locks/lock-queue.ts',
+    find: "return untilDone(lifetime, (options) =>\n    client.txn({ if: [compare.createRevision(key, '==', createRevision)]",
+    replace:
+      "const once = async (attempt: (options: object) => Promise<unknown>): Promise<unknown> => attempt({});\n  return once((options) =>\n    client.txn({ if: [compare.createRevision(key, '==', createRevision)]",
+    tests: ['test/locks'],
+    scenario: 'two contenders of a mutex',
+  },
+  {
+    bug: 'the put of a queue key replaces a key that exists',
+    file: 'src/locks/lock-queue.ts',
+    find: "return putIf(compare.createRevision(queueKey.key, '==', 0n), queueKey, value);",
+    replace: "return putIf(compare.createRevision(queueKey.key, '!=', 1n), queueKey, value);",
+    tests: ['test/locks'],
+    scenario: 'two contenders of a mutex',
   },
   {
     bug: 'a waiter does not notice that its predecessor left the queue and entered it again',
@@ -143,6 +163,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if (before.predecessor?.createRevision !== predecessor.createRevision) continue;',
     replace: 'if (before.predecessor === undefined) continue;',
     tests: ['test/locks'],
+    scenario: 'a contender that locks twice',
   },
   {
     bug: 'a waiter takes the lock without checking for earlier queue keys',
@@ -150,6 +171,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'predecessor: range.kvs[0],',
     replace: 'predecessor: undefined,',
     tests: ['test/locks/mutex', 'test/locks/exclusive', 'test/faults/holders'],
+    scenario: 'two contenders of a mutex',
   },
   {
     bug: 'a waiter trusts a read of the queue that is older than the event of its predecessor',
@@ -166,6 +188,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if ((await deletion.created()) !== seenAt) before',
     replace: 'if ((await deletion.created()) < 0n) before',
     tests: ['test/locks/mutex', 'test/locks/exclusive'],
+    scenario: 'two contenders of a mutex',
   },
   {
     bug: 'a waiter whose first response was lost takes the lock without checking for earlier queue keys',
@@ -173,6 +196,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'first !== undefined && first.createRevision < found.createRevision ? first : undefined',
     replace: 'undefined',
     tests: ['test/locks/lost-answers'],
+    scenario: 'two contenders of a mutex',
   },
   {
     bug: 'a transaction of the holder does not check the fencing token',
@@ -180,6 +204,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "compare.createRevision(this.key, '==', this.token)",
     replace: "compare.createRevision(this.key, '>', 0n)",
     tests: ['test/locks', 'test/faults/holders'],
+    scenario: 'two contenders of a mutex',
   },
   {
     bug: 'a request that GOAWAY reports as processed is sent again on another connection',
@@ -750,6 +775,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'const compare = [unchanged(guard), ...conditions];',
     replace: 'const compare = [...conditions];',
     tests: ['test/locks/guards', 'test/locks/late-duplicates'],
+    scenario: 'a write with retryWrites',
   },
   {
     bug: 'a guarded write compares its guard with a stale revision',
@@ -757,6 +783,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "result: wire.CompareResult.EQUAL,\n    targetUnion: { case: 'modRevision', value: revision },",
     replace: "result: wire.CompareResult.LESS,\n    targetUnion: { case: 'modRevision', value: revision + 2n },",
     tests: ['test/locks/guards', 'test/locks/late-duplicates'],
+    scenario: 'a write with retryWrites',
     notSimulated: 'the mistake matters only for a copy that arrives after exactly one other revision',
   },
   {
@@ -765,6 +792,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'success: otherwise, failure: [read(guard)] };',
     replace: 'success: failure, failure: [read(guard)] };',
     tests: ['test/locks/guards'],
+    scenario: 'a transaction with retryWrites beside a deletion',
     notSimulated: 'a contender that finds its own key is rare',
   },
   {
@@ -781,6 +809,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if (!this.#isOutcomeUnknown) {',
     replace: 'if (this.#applied === undefined) {',
     tests: ['test/locks/guards', 'test/locks/lost-answers'],
+    scenario: 'a waiter that is canceled',
   },
   {
     bug: 'the client reads the result of a lost answer at the revision of the write',
@@ -820,6 +849,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: '          lease.settleLater(write);\n          throw mayStillApply(error);',
     replace: '          throw mayStillApply(error);',
     tests: ['test/extras/writes/retried-writes'],
+    scenario: 'a write with retryWrites that is canceled',
   },
   {
     bug: 'a late put of a proclamation restores an old value',
@@ -1161,6 +1191,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "watchUntil(gate.session.client, { keys: taken, event: 'put' }, inner, unlessFree).then(ending.fail, ending.fail);",
     replace: 'void unlessFree;',
     tests: ['test/locks/tries'],
+    scenario: 'a tryTake beside two waiters',
   },
   {
     bug: 'return of the iterator of a mirror waits for a pending next',

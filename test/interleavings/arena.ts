@@ -1,5 +1,6 @@
 import { environment } from '../../src/base/environment.js';
 import { EtcdError, textOf } from '../../src/base/index.js';
+import { EventType } from '../../src/gen/mvccpb/kv.js';
 import { Client, type ClientOptions, op } from '../../src/index.js';
 import { type Held, Session } from '../../src/locks.js';
 import { MemoryEtcd } from '../../src/testing/index.js';
@@ -9,16 +10,30 @@ import { type Event, SERVER, type World } from './world.js';
 
 /** The TTL of all sessions, in seconds. */
 export const TTL_S = 4;
+/** For how long a process stands still at most, in milliseconds: longer than the TTL. */
+const FROZEN_MS = 2_000 * TTL_S;
 /** A logger without output, so that the client prints no warning of the network. */
 const SILENT = { warn: () => {} };
 /** The key that holders write through `held.txn`. Its value is the token of the holder. */
 const FENCED = 'fenced';
+
+/** What the judges of a history read and write. */
+const JUDGE = 'judge';
 
 /** A client in a process of its own, with a session. */
 export interface Party {
   readonly name: string;
   readonly client: Client;
   readonly session: Session;
+}
+
+interface Holder {
+  readonly name: string;
+  readonly key: string;
+  readonly token: bigint;
+  readonly isShared: boolean;
+  /** Whether the holder's client says that it still holds the lock. */
+  readonly isValid: () => boolean;
 }
 
 /** What each party does, by its name. A history ends when all of them have resolved. */
@@ -40,10 +55,13 @@ export class Arena {
   readonly #parties: Party[] = [];
   /** The parties that have not ended. */
   readonly #waiting = new Set<string>();
-  /** Who holds something exclusively. A set, because a name may hold several locks one after the other. */
-  readonly #holders = new Set<{ readonly name: string; readonly held: Held; readonly isShared: boolean }>();
+  /** Who holds the lock. A set, because a name may hold it several times, one after the other. */
+  readonly #holders = new Set<Holder>();
+  readonly #changes: { readonly key: string; readonly value: string | undefined; readonly revision: bigint }[] = [];
+  readonly #puts = new Map<string, number>();
   readonly #checks: (() => void)[] = [];
   #greatestToken = 0n;
+  #serverState = '';
 
   constructor(world: World) {
     this.world = world;
@@ -62,36 +80,52 @@ export class Arena {
         },
       },
     });
-    this.#judgeFencedWrites();
+    this.#judgeCommits();
+    const { store } = this.server.member;
+    this.addFault('a compaction', SERVER, () => store.compact(store.revision));
   }
 
   /** Opens a client and a session for each name. */
   async open(names: readonly string[], options: Partial<ClientOptions> = {}): Promise<readonly Party[]> {
     for (const name of names) {
       const transport = network(this.world, this.server, name);
-      const client = this.world.as(name, () => new Client({ logger: SILENT, ...options, transport }));
-      const session = await this.world.as(name, () => Session.open(client, { ttl: TTL_S }));
+      // The promise callbacks that follow belong to the party, too.
+      this.world.party = name;
+      const client = new Client({ logger: SILENT, ...options, transport });
+      const session = await Session.open(client, { ttl: TTL_S });
       this.#parties.push({ name, client, session });
       this.addFault(`the lease of ${name} ends`, SERVER, () => {
         if (this.server.member.leases.ids.includes(session.leaseId)) this.server.expireLease(session);
       });
       this.addFault(`${name} is killed`, name, () => this.world.kill(name));
+      this.addFault(`${name} stands still`, name, () => this.world.freeze(name, FROZEN_MS));
     }
     return this.#parties;
   }
 
-  start(parts: Parts): void {
+  /** Starts the parties, one after the other. `settle` waits for the promise callbacks of each. */
+  async start(parts: Parts, settle: () => Promise<void>): Promise<void> {
     for (const name of parts.keys()) this.#waiting.add(name);
-    for (const [name, part] of parts)
-      this.world
-        .as(name, part)
+    for (const [name, part] of parts) {
+      this.world.party = name;
+      part()
         .catch((error: unknown) => this.breaks(`${name} failed: ${error instanceof Error ? error.stack : error}`))
         .finally(() => this.#waiting.delete(name));
+      await settle();
+    }
   }
 
   /** The parties that have neither ended nor been killed. */
   get waiting(): readonly string[] {
     return [...this.#waiting].filter((name) => !this.world.isKilled(name));
+  }
+
+  /** Notes whether an event has changed the server. */
+  noteServer(): void {
+    const { store, leases } = this.server.member;
+    const state = `${store.revision} ${store.compacted} ${leases.ids}`;
+    if (state !== this.#serverState) this.world.touch(SERVER, 'write');
+    this.#serverState = state;
   }
 
   /** Reports that the history breaks a rule. */
@@ -101,36 +135,69 @@ export class Arena {
 
   /** Adds a fault that happens at most once, in the process of a party or at the server. */
   addFault(label: string, at: string, action: () => void): void {
+    this.#add(label, at, action, true);
+  }
+
+  /** Adds a decision of a program, such as a cancellation: an event that happens at any time, or never. */
+  addDecision(label: string, at: string, action: () => void): void {
+    this.#add(label, at, action, false);
+  }
+
+  #add(label: string, at: string, action: () => void, isFault: boolean): void {
     let isDone = false;
-    const fault: Event = {
+    const event: Event = {
       label,
       at,
-      isFault: true,
+      isFault,
+      isOptional: true,
       action: () => {
         isDone = true;
         this.world.as(at, action);
       },
     };
-    this.world.addFaults(() => (isDone || this.world.isKilled(at) ? [] : [fault]));
+    const mayHappen = (): boolean => !isDone && !this.world.isKilled(at) && !this.world.isFrozen(at);
+    this.world.addFaults(() => (mayHappen() ? [event] : []));
   }
 
   /**
-   * Lets a party hold a lock for a moment: it writes through the lock, and then releases it. Two parties must not hold
-   * the lock at once, unless both hold it as readers.
+   * Lets a party hold a lock for a moment: it writes through the lock, and then releases it unless the caller does. Two
+   * parties must not hold the lock at once, unless both hold it as readers.
    */
-  async holds(name: string, held: Held, isShared = false): Promise<void> {
+  async holds(
+    name: string,
+    held: Held,
+    { isShared = false, isKept = false }: { readonly isShared?: boolean; readonly isKept?: boolean } = {},
+  ): Promise<void> {
+    const { token } = held;
+    const holder: Holder = { name, key: held.key, token, isShared, isValid: () => held.valid() };
+    this.#enters(holder);
+    if (!isShared && token <= this.#greatestToken)
+      this.breaks(`the token of ${name} is ${token}, not greater than ${this.#greatestToken}`);
+    if (token > this.#greatestToken) this.#greatestToken = token;
+    await unlessFailed(held.txn({ then: [op.put(FENCED, String(token))] }));
+    this.leaves(name, holder);
+    if (!isKept) await unlessFailed(held.release());
+  }
+
+  /** Notes that a party that uses another client holds a key. */
+  holdsKey(name: string, key: string, token: bigint, session: Session): void {
+    this.#enters({ name, key, token, isShared: false, isValid: () => !session.signal.aborted });
+  }
+
+  /** Notes that a party no longer holds its locks, or this one. */
+  leaves(name: string, only?: Holder): void {
+    this.world.touch(JUDGE, 'write');
+    for (const holder of this.#holders)
+      if (holder.name === name && (only ?? holder) === holder) this.#holders.delete(holder);
+  }
+
+  #enters(holder: Holder): void {
+    this.world.touch(JUDGE, 'write');
+    this.world.touch(SERVER, 'read');
     for (const other of this.#holders)
-      if (this.#isHeld(other) && this.#exists(held) && !(isShared && other.isShared))
-        this.breaks(`${name} holds the lock together with ${other.name}`);
-    if (!isShared && held.token <= this.#greatestToken)
-      this.breaks(`the token of ${name} is ${held.token}, not greater than ${this.#greatestToken}`);
-    if (held.token > this.#greatestToken) this.#greatestToken = held.token;
-    const holder = { name, held, isShared };
+      if (this.#isHeld(other) && this.#exists(holder) && !(holder.isShared && other.isShared))
+        this.breaks(`${holder.name} holds the lock together with ${other.name}`);
     this.#holders.add(holder);
-    const write = held.txn({ then: [op.put(FENCED, String(held.token))] });
-    await unlessFailed(write);
-    this.#holders.delete(holder);
-    await unlessFailed(held.release());
   }
 
   /** Adds a check that runs when all parties have ended. */
@@ -138,45 +205,75 @@ export class Arena {
     this.#checks.push(check);
   }
 
-  /** Checks how often a key was put. */
+  /** Checks how often a key was put since it was created. */
   counts(key: string, least: number, most: number): void {
     const puts = Number(this.server.member.store.get(key as KeyId)?.version ?? 0n);
     if (puts < least || puts > most) this.breaks(`${key} was put ${puts} times, and not ${least} to ${most} times`);
+  }
+
+  /** Checks how often a key was put, also before its deletion. */
+  putCount(key: string, least: number, most: number): void {
+    const puts = this.#puts.get(key) ?? 0;
+    if (puts < least || puts > most) this.breaks(`${key} was put ${puts} times, and not ${least} to ${most} times`);
+  }
+
+  isMissing(key: string): void {
+    if (this.server.member.store.get(key as KeyId) !== undefined) this.breaks(`${key} is left`);
+  }
+
+  /** Checks what a client has seen of the keys under a prefix: the keys and values that they had at this revision. */
+  wasRange(start: string, revision: bigint, shown: readonly string[]): void {
+    const truth = new Map<string, string>();
+    for (const change of this.#changes)
+      if (change.revision <= revision && change.key.startsWith(start)) {
+        if (change.value === undefined) truth.delete(change.key);
+        else truth.set(change.key, change.value);
+      }
+    const expected = [...truth].map(([key, value]) => `${key}=${value}`).sort();
+    if (`${expected}` !== `${shown}`)
+      this.breaks(`at revision ${revision}, the range was ${expected}, and not ${shown}`);
   }
 
   /** Closes the sessions and clients, and checks that nothing is left. */
   async end(): Promise<true> {
     for (const check of this.#checks) check();
     const alive = this.#parties.filter(({ name }) => !this.world.isKilled(name));
+    // etcd ends the lease of a session that was lost.
+    const kept = alive.filter(({ session }) => !session.signal.aborted);
     for (const { name, session, client } of alive) {
-      await this.world.as(name, () => unlessFailed(session.close()));
-      await this.world.as(name, () => client.close({ drainMs: 0 }));
+      this.world.party = name;
+      await unlessFailed(session.close());
+      this.world.party = name;
+      await client.close({ drainMs: 0 });
     }
     const left = this.world.timers.filter((timer) => !timer.startsWith(SERVER));
     if (left.length > 0) this.breaks(`timers are left: ${left.join(', ')}`);
     const { ids } = this.server.member.leases;
-    for (const { name, session } of alive)
+    for (const { name, session } of kept)
       if (ids.includes(session.leaseId)) this.breaks(`the lease of ${name} is left`);
     return true;
   }
 
   /** Whether the lock of a holder is certainly its own: a killed party and one whose lease ended early cannot know. */
-  #isHeld({ name, held }: { readonly name: string; readonly held: Held }): boolean {
-    return held.valid() && !this.world.isKilled(name) && this.#exists(held);
+  #isHeld(holder: Holder): boolean {
+    const { name, isValid } = holder;
+    return !this.world.isKilled(name) && !this.world.isFrozen(name) && isValid() && this.#exists(holder);
   }
 
-  #exists(held: Held): boolean {
-    return this.server.member.store.get(held.key as KeyId)?.createRevision === held.token;
+  #exists({ key, token }: Holder): boolean {
+    return this.server.member.store.get(key as KeyId)?.createRevision === token;
   }
 
-  /** Checks each write through a lock when the server commits it: the lock belongs to the writer, and no later one wrote. */
-  #judgeFencedWrites(): void {
-    const { store } = this.server.member;
+  /** Notes each change, and checks each write through a lock when the server commits it: no later holder has written. */
+  #judgeCommits(): void {
     let last = 0n;
-    store.onCommit(({ changes }) => {
-      for (const { key, kv } of changes) {
-        if (key !== (FENCED as KeyId)) continue;
-        const token = BigInt(textOf(kv.value));
+    this.server.member.store.onCommit(({ changes }) => {
+      for (const { key, kv, type } of changes) {
+        const value = type === EventType.PUT ? textOf(kv.value) : undefined;
+        this.#changes.push({ key, value, revision: kv.modRevision });
+        if (value !== undefined) this.#puts.set(key, (this.#puts.get(key) ?? 0) + 1);
+        if (key !== (FENCED as KeyId) || value === undefined) continue;
+        const token = BigInt(value);
         if (token < last) this.breaks(`the holder with token ${token} wrote after the one with token ${last}`);
         last = token;
       }

@@ -1,4 +1,13 @@
-import { at, canceled, clientClosed, EtcdError, monotonicMs, onAbort, timedOut } from '../../src/base/index.js';
+import {
+  at,
+  canceled,
+  clientClosed,
+  EtcdError,
+  errorFromStatus,
+  monotonicMs,
+  onAbort,
+  timedOut,
+} from '../../src/base/index.js';
 import { type MemoryEtcd, memory } from '../../src/testing/index.js';
 import type {
   EmbeddedTransportFactory,
@@ -9,9 +18,6 @@ import type {
   UnaryCall,
 } from '../../src/wire/index.js';
 import { type Event, SERVER, type World } from './world.js';
-
-/** The RPCs that change nothing. */
-const READS: ReadonlySet<string> = new Set(['Range', 'LeaseTimeToLive', 'LeaseLeases']);
 
 function nameOf({ path }: { readonly path: string }): string {
   return path.slice(path.lastIndexOf('/') + 1);
@@ -72,30 +78,29 @@ class Connection implements Transport {
       };
       const answer = (what: string, settle: () => void): void => {
         open.isRequested = false;
-        if (this.#calls.has(open))
-          open.lose = this.#send(`answer ${label}`, `${label}, ${what}`, this.#party, () => finish(settle));
+        if (!this.#calls.has(open)) return;
+        open.lose = this.#send(`answer ${label}`, `${label}, ${what}`, this.#party, () => finish(settle));
+        undos.push(open.lose);
       };
       const request = { ...call, signal: undefined, observer: undefined, deadline: Number.POSITIVE_INFINITY };
-      const reads = READS.has(name);
       const open: OpenCall = {
         label,
         isRequested: true,
-        lose: this.#send(
+        lose: this.#world.send(label, {
           label,
-          label,
-          SERVER,
-          () => {
+          at: SERVER,
+          call: label,
+          action: () => {
             this.#server.unary(request).then(
               (response) => answer('answer', () => resolve(response)),
               (error: unknown) => answer('refusal', () => reject(error)),
             );
           },
-          reads,
-        ),
+        }),
         repeat: () => {
           const action = (): void => void this.#server.unary(request).catch(() => {});
           const copy = this.#world.labelOf(`${label}, copy`);
-          this.#world.send(copy, { label: copy, at: SERVER, reads, action }, true);
+          this.#world.send(copy, { label: copy, at: SERVER, isOptional: true, action });
         },
         fail: (error) => finish(() => reject(error)),
       };
@@ -113,31 +118,37 @@ class Connection implements Transport {
     const toServer = (what: string, action: () => void): void =>
       void this.#send(`requests of ${label}`, this.#world.labelOf(`${label}, ${what}`), SERVER, action);
     let stream: OutgoingStream<Request> | undefined;
+    /** Functions that lose the responses on their way. */
+    const losses: (() => void)[] = [];
+    const forget = (): boolean => {
+      for (const lose of losses) lose();
+      return this.#streams.delete(end);
+    };
     const end = (error: EtcdError | undefined): void => {
-      if (!this.#streams.delete(end)) return;
-      handler.end(error);
+      if (forget()) handler.end(error);
     };
     this.#streams.add(end);
     const toClient = (what: string, action: () => void): void => {
       if (!this.#streams.has(end)) return;
-      this.#send(`responses of ${label}`, this.#world.labelOf(`${label}, ${what}`), this.#party, () => {
-        if (this.#streams.has(end)) action();
-      });
+      const channel = `responses of ${label}`;
+      losses.push(this.#send(channel, this.#world.labelOf(`${label}, ${what}`), this.#party, action));
     };
-    toServer('opens', () => {
-      stream = this.#server.stream(
+    // The first message opens the stream.
+    const opened = (): OutgoingStream<Request> => {
+      stream ??= this.#server.stream(
         { ...call, observer: undefined },
         {
           message: (message) => toClient('message', () => handler.message(message)),
           end: (error) => toClient('end', () => end(error)),
         },
       );
-    });
+      return stream;
+    };
     return {
-      send: (message) => toServer('request', () => stream?.send(message)),
+      send: (message) => toServer('request', () => opened().send(message)),
       end: () => toServer('half-close', () => stream?.end()),
       cancel: () => {
-        this.#streams.delete(end);
+        forget();
         toServer('cancel', () => stream?.cancel());
       },
       pause: () => {},
@@ -150,21 +161,33 @@ class Connection implements Transport {
     for (const end of [...this.#streams]) end(clientClosed());
   }
 
-  #send(channel: string, label: string, at: string, action: () => void, reads = false): () => void {
-    return this.#world.send(channel, { label, at, reads, action });
+  #send(channel: string, label: string, at: string, action: () => void): () => void {
+    return this.#world.send(channel, { label, at, action });
   }
 
   #faults(): readonly Event[] {
-    const fault = (label: string, action: () => void): Event => ({ label, at: this.#party, isFault: true, action });
+    if (this.#world.isFrozen(this.#party) || this.#world.isKilled(this.#party)) return [];
+    const fault = (label: string, action: () => void, call?: string): Event => {
+      return { label, at: this.#party, call, isFault: true, isOptional: true, action };
+    };
     const ofCalls = [...this.#calls].flatMap((call) => {
       const { label, isRequested } = call;
       const lost = (): void => {
         call.lose();
         call.fail(connectionLost());
       };
+      const refused = (refusedCall: OpenCall): void => {
+        refusedCall.lose();
+        refusedCall.fail(errorFromStatus('Unavailable', 'etcdserver: no leader'));
+      };
       return [
-        fault(`${label}, the ${isRequested ? 'request' : 'answer'} is lost`, lost),
-        ...(isRequested ? [fault(`${label}, the request is sent twice`, () => call.repeat())] : []),
+        fault(`${label}, the ${isRequested ? 'request' : 'answer'} is lost`, lost, label),
+        ...(isRequested
+          ? [
+              fault(`${label}, the request is sent twice`, () => call.repeat(), label),
+              fault(`${label}, the member has no leader`, () => refused(call), label),
+            ]
+          : []),
       ];
     });
     const breaks = (): void => {

@@ -1,5 +1,17 @@
-import { Election, type Held, Mutex, RWMutex, Semaphore, withLock } from '../../src/locks.js';
-import { Barrier, WorkQueue } from '../../src/recipes.js';
+import { pause } from '../../src/base/index.js';
+import { compare, createKey, op, prefix } from '../../src/index.js';
+import {
+  Election,
+  type Held,
+  lead,
+  Mutex,
+  observe,
+  RWMutex,
+  SelfHealingSession,
+  Semaphore,
+  withLock,
+} from '../../src/locks.js';
+import { Barrier, Etcd3Mutex, Slots, schedule, shards, WorkQueue } from '../../src/recipes.js';
 import { type Arena, type Party, type Scenario, TTL_S, unlessFailed } from './arena.js';
 
 /** What a party does. */
@@ -25,7 +37,7 @@ function holding(
 ): Part {
   return async (party) => {
     const held = await unlessFailed(acquire(party));
-    if (held !== undefined) await arena.holds(party.name, held, options.isShared);
+    if (held !== undefined) await arena.holds(party.name, held, options);
   };
 }
 
@@ -33,10 +45,10 @@ const LOCK = 'x';
 const locking = (arena: Arena): Part => holding(arena, ({ session }) => new Mutex(session, LOCK).lock());
 
 /** Reports a write whose result contradicts the number of times that etcd applied it. */
-function writing(arena: Arena, retryWrites: boolean): Part {
+function writing(arena: Arena, retryWrites: boolean, signal?: AbortSignal): Part {
   const most = retryWrites ? 1 : 2;
   return async ({ client }) => {
-    await client.put('log', 'once', { retryWrites }).then(
+    await client.put('log', 'once', { retryWrites, signal }).then(
       () => arena.atEnd(() => arena.counts('log', 1, most)),
       (error) => arena.atEnd(() => arena.counts('log', 0, error.outcome === 'unknown' ? most : 0)),
     );
@@ -58,7 +70,7 @@ export const SCENARIOS: readonly Scenario[] = [
   })),
   scenario('a waiter that is canceled', (arena) => {
     const cancel = new AbortController();
-    arena.addFault('B cancels', 'B', () => cancel.abort());
+    arena.addDecision('B cancels', 'B', () => cancel.abort());
     return {
       A: locking(arena),
       B: holding(arena, ({ session }) => new Mutex(session, LOCK).lock({ signal: cancel.signal })),
@@ -88,6 +100,11 @@ export const SCENARIOS: readonly Scenario[] = [
   })),
   scenario('a write with retryWrites', (arena) => ({ A: writing(arena, true) })),
   scenario('a write without retryWrites', (arena) => ({ A: writing(arena, false) })),
+  scenario('a write with retryWrites that is canceled', (arena) => {
+    const cancel = new AbortController();
+    arena.addDecision('A cancels', 'A', () => cancel.abort());
+    return { A: writing(arena, true, cancel.signal) };
+  }),
   scenario('a barrier', () => ({
     A: async ({ client }) => {
       const barrier = new Barrier(client, LOCK);
@@ -114,6 +131,157 @@ export const SCENARIOS: readonly Scenario[] = [
       },
       B: working,
     };
+  }),
+  scenario('an action that releases its lock when the signal aborts', (arena) => ({
+    A: async ({ client }) => {
+      const action = (held: Held): Promise<void> => {
+        held.signal.addEventListener('abort', () => void unlessFailed(held.release()));
+        return arena.holds('A', held);
+      };
+      await unlessFailed(withLock(client, LOCK, { ttl: TTL_S }, action));
+    },
+    B: locking(arena),
+  })),
+  scenario('a holder whose client closes', (arena) => ({
+    A: async (party) => {
+      arena.addDecision('the client of A closes', 'A', () => void party.client.close({ drainMs: 1_000 }));
+      await locking(arena)(party);
+    },
+    B: locking(arena),
+  })),
+  scenario('lead beside a campaign', (arena) => ({
+    A: async ({ client }) => {
+      const options = { ttl: TTL_S, value: 'A' };
+      await unlessFailed(lead(client, LOCK, options, ({ held }) => arena.holds('A', held)));
+    },
+    B: holding(arena, ({ session }) => new Election(session, LOCK).campaign('B')),
+  })),
+  scenario('an observer of an election', (arena) => {
+    const seen: string[] = [];
+    arena.atEnd(() => {
+      if (!['', '1', '2', '1,2'].includes(`${seen}`)) arena.breaks(`the observer has seen ${seen}`);
+    });
+    return {
+      A: async ({ session }) => {
+        const leadership = await unlessFailed(new Election(session, LOCK).campaign('1'));
+        if (leadership !== undefined) await unlessFailed(leadership.proclaim('2'));
+        if (leadership !== undefined) await unlessFailed(leadership.resign());
+      },
+      B: async ({ client }) => {
+        const enough = new AbortController();
+        void pause(1_000 * TTL_S).then(() => enough.abort());
+        const see = async (): Promise<void> => {
+          for await (const leader of observe(client, LOCK, { signal: enough.signal })) seen.push(leader.text());
+        };
+        await unlessFailed(see());
+      },
+    };
+  }),
+  scenario('two creations of a key', (arena) => {
+    const created: string[] = [];
+    arena.atEnd(() => {
+      if (created.length > 1) arena.breaks(`${created.join(' and ')} have created the key`);
+      arena.counts('log', created.length, 1);
+    });
+    const part: Part = async ({ client, name }) => {
+      const result = await unlessFailed(createKey(client, 'log', name, { retryWrites: true }));
+      if (result?.succeeded) created.push(name);
+    };
+    return { A: part, B: part };
+  }),
+  scenario('a transaction with retryWrites beside a deletion', (arena) => ({
+    A: async ({ client }) => {
+      const txn = { if: [compare.createRevision('log', '==', 0n)], then: [op.put('log', 'once')] } as const;
+      await client.txn(txn, { retryWrites: true }).then(
+        ({ succeeded }) => arena.atEnd(() => arena.putCount('log', succeeded ? 1 : 0, succeeded ? 1 : 0)),
+        (error) => arena.atEnd(() => arena.putCount('log', 0, error.outcome === 'unknown' ? 1 : 0)),
+      );
+    },
+    B: async ({ client }) => void (await unlessFailed(client.delete('log'))),
+  })),
+  scenario('a key of a self-healing session', (arena) => ({
+    A: async ({ client }) => {
+      const healing = await unlessFailed(SelfHealingSession.open(client, { ttl: TTL_S }));
+      if (healing === undefined) return;
+      await unlessFailed(healing.register('registered', 'A'));
+      const isGone = await unlessFailed(healing.unregister('registered').then(() => true));
+      if (isGone) arena.atEnd(() => arena.isMissing('registered'));
+      await healing.close();
+    },
+  })),
+  scenario('two leases, one of which ends', (arena) => ({
+    A: async ({ client, session }) => {
+      const granted = await unlessFailed(client.lease.grant({ ttl: TTL_S }));
+      if (granted === undefined) return;
+      const lease = client.lease.keepAlive(granted);
+      const end = 'the second lease ends';
+      arena.addFault(end, 'server', () => arena.server.expireLease(granted));
+      await pause(2_000 * TTL_S, lease.signal);
+      if (`${arena.world.struck}` === end && session.signal.aborted) arena.breaks('the first lease is lost, too');
+      if (`${arena.world.struck}` === '' && lease.signal.aborted) arena.breaks('the second lease is lost');
+      lease.close();
+    },
+  })),
+  scenario('a tick and two schedulers', (arena) => {
+    const part: Part = async ({ client }) => {
+      const stop = new AbortController();
+      const options = { ttl: TTL_S, signal: stop.signal, onFailure: () => {} };
+      await schedule(client, 's', 1_000, options, async (tick) => {
+        await tick.complete([op.put(`done/${tick.time.getTime()}`, '')]).finally(() => stop.abort());
+      });
+    };
+    arena.atEnd(() => arena.putCount('done/1700000002000', 0, 1));
+    return { A: part, B: part };
+  }),
+  scenario('a shard that moves between two workers', (arena) => {
+    const part: Part = async ({ client, name }) => {
+      const stop = new AbortController();
+      const options = { count: 1, ttl: TTL_S, signal: stop.signal, onFailure: () => {} };
+      await shards(client, 'w', options, async ({ held }) => {
+        await arena.holds(name, held, { isKept: true });
+        stop.abort();
+      });
+    };
+    return { A: part, B: part };
+  }),
+  scenario('a cached range beside two puts', (arena) => ({
+    A: async ({ client }) => {
+      const cache = await unlessFailed(client.cachedRange(prefix('r/')));
+      if (cache === undefined) return;
+      const isNew = await unlessFailed(cache.catchUp().then(() => true));
+      const { revision } = cache;
+      const shown = cache.range().map((kv) => `${kv.key}=${kv.text()}`);
+      if (isNew) arena.atEnd(() => arena.wasRange('r/', revision, shown));
+      await cache.close();
+    },
+    B: async ({ client }) => {
+      await unlessFailed(client.put('r/1', 'a'));
+      await unlessFailed(client.put('r/2', 'b'));
+      await unlessFailed(client.delete('r/1'));
+    },
+  })),
+  scenario('an Etcd3Mutex beside a client of etcd3', (arena) => ({
+    A: holding(arena, ({ session }) => new Etcd3Mutex(session, LOCK).lock()),
+    // The requests of `lock` and `unlock` of npm's etcd3. Its caller does not wait.
+    B: async ({ client, session }) => {
+      const free = {
+        if: [compare.createRevision(LOCK, '==', 0n)],
+        then: [op.put(LOCK, '', { lease: session })],
+      } as const;
+      const entered = await unlessFailed(client.txn(free));
+      if (entered?.succeeded) arena.holdsKey('B', LOCK, entered.header.revision, session);
+      await unlessFailed(client.delete(LOCK));
+      arena.leaves('B');
+    },
+  })),
+  scenario('a tryTake beside two waiters', (arena) => {
+    const slot = (take: (slots: Slots) => Promise<{ readonly held: Held } | undefined>): Part =>
+      holding(arena, async ({ session }) => (await take(new Slots(session, LOCK, 1)))?.held);
+    return { A: slot((slots) => slots.take()), B: slot((slots) => slots.take()), C: slot((slots) => slots.tryTake()) };
+  }),
+  scenario('two readers and a writer', (arena) => {
+    const reading = holding(arena, ({ session }) => new RWMutex(session, LOCK).readLock(), { isShared: true });
+    return { A: reading, B: reading, C: holding(arena, ({ session }) => new RWMutex(session, LOCK).lock()) };
   }),
   scenario('three contenders of a mutex', (arena) => ({ A: locking(arena), B: locking(arena), C: locking(arena) })),
 ];

@@ -14,27 +14,29 @@ export const SERVER = 'server';
 export interface Event {
   /** The name of the event. A history with the same earlier events gives the same name to the same event. */
   readonly label: string;
-  /** What the event changes: the state of one client, of the server, or `ALL`. */
+  /** The party whose code the event runs, or `SERVER`, or `ALL`. */
   readonly at: string;
-  /** Whether an event at the server only reads the store. */
-  readonly reads?: boolean;
+  /** The call whose request the event delivers, loses or repeats: another order of two such events is another history. */
+  readonly call?: string | undefined;
   /** Whether the event is a fault, of which a history has at most a given number. */
   readonly isFault?: boolean;
+  /** Whether a history may end without this event, as without a fault. */
+  readonly isOptional?: boolean;
   readonly action: () => void;
 }
 
-/** Whether both orders of two events lead to the same state. */
-export function areIndependent(a: Event, b: Event): boolean {
-  if (a.isFault || b.isFault || a.at === ALL || b.at === ALL) return false;
-  return a.at !== b.at || (a.reads === true && b.reads === true);
-}
+/** What an event has read or written: the state of a party, of the server, or of a judge. */
+export type Touched = Readonly<Record<string, 'read' | 'write'>>;
 
-interface Message extends Event {
-  /** Whether time may pass, and a history may end, before the message arrives. */
-  readonly isLate: boolean;
+/** Whether both orders of two events lead to the same state. */
+export function areIndependent(a: Touched, b: Touched): boolean {
+  if (ALL in a || ALL in b) return false;
+  return Object.keys(a).every((what) => b[what] === undefined || (a[what] === 'read' && b[what] === 'read'));
 }
 
 interface Timer {
+  /** The number of the timer among those of its party. */
+  readonly label: string;
   readonly dueMs: number;
   readonly party: string;
   readonly action: () => void;
@@ -45,20 +47,24 @@ interface Timer {
  * event happens next. After each event, all promise callbacks must run before the next one.
  */
 export class World {
+  /** The faults that have happened. */
+  readonly struck: string[] = [];
   /** The party whose code is running. */
   party = ALL;
   #nowMs = START_MS;
-  #random = 0n;
+  #touched: Record<string, 'read' | 'write'> = {};
   /** The timers in the order of their starts. */
   readonly #timers = new Set<Timer>();
   /** The messages that are on their way. Those of a channel arrive in their order. */
-  readonly #channels = new Map<string, Message[]>();
+  readonly #channels = new Map<string, Event[]>();
   /** How often each label was given. */
   readonly #labels = new Map<string, number>();
-  /** Functions that return the faults that may happen now. */
+  /** Functions that return the faults, and the decisions of a program, that may happen now. */
   readonly #faults: (() => readonly Event[])[] = [];
   /** The parties that no longer run: their processes were killed. */
   readonly #killed = new Set<string>();
+  /** The times at which the parties that stand still must go on. */
+  readonly #frozen = new Map<string, number>();
 
   get nowMs(): number {
     return this.#nowMs;
@@ -74,7 +80,7 @@ export class World {
       Math: { random: () => 0.5 },
       crypto: {
         getRandomValues: (numbers) => {
-          for (let index = 0; index < numbers.length; index += 1) numbers[index] = ++this.#random * SPREAD;
+          for (let index = 0; index < numbers.length; index += 1) numbers[index] = this.#random();
           return numbers;
         },
       },
@@ -82,6 +88,18 @@ export class World {
       clearTimeout: (timer) => void this.#timers.delete(timer as Timer),
       setImmediate: (action) => this.#startTimer(action, 0),
     });
+  }
+
+  /** Notes what the code that runs now reads or writes. */
+  touch(what: string, how: 'read' | 'write'): void {
+    if (this.#touched[what] !== 'write') this.#touched[what] = how;
+  }
+
+  /** Returns what the code has touched since the last call. */
+  takeTouched(): Touched {
+    const touched = this.#touched;
+    this.#touched = {};
+    return touched;
   }
 
   /** Returns the text, with a number if this world has given the text before. */
@@ -102,9 +120,16 @@ export class World {
     }
   }
 
+  /** Returns a number that depends only on the party and on how many numbers it has drawn before. */
+  #random(): bigint {
+    const drawn = this.labelOf(`random of ${this.party}`);
+    let number = 0n;
+    for (const letter of drawn) number = (number * 131n + BigInt(letter.charCodeAt(0))) * SPREAD;
+    return BigInt.asUintN(64, number);
+  }
+
   /** Sends a message. Returns a function that loses it. */
-  send(channel: string, event: Event, isLate = false): () => void {
-    const message = { ...event, isLate };
+  send(channel: string, message: Event): () => void {
     const queue = this.#channels.get(channel) ?? [];
     this.#channels.set(channel, queue);
     queue.push(message);
@@ -122,6 +147,15 @@ export class World {
     for (const timer of this.#timers) if (timer.party === party) this.#timers.delete(timer);
   }
 
+  /** Stops a process, until an event lets it go on. This event happens at any time, but not more than `maxMs` later. */
+  freeze(party: string, maxMs: number): void {
+    this.#frozen.set(party, this.#nowMs + maxMs);
+  }
+
+  isFrozen(party: string): boolean {
+    return this.#frozen.has(party);
+  }
+
   isKilled(party: string): boolean {
     return this.#killed.has(party);
   }
@@ -131,25 +165,25 @@ export class World {
    * a timer, that is a fault.
    */
   events(withFaults: boolean): readonly Event[] {
-    const messages = [...this.#channels].flatMap(([channel, [first]]): Message[] => {
-      if (first === undefined || this.#killed.has(first.at)) return [];
-      return [{ ...first, action: () => this.#arrive(channel, first) }];
-    });
-    const timer = this.#firstTimer();
-    const isQuiet = messages.every(({ isLate }) => isLate);
-    const time: Event[] =
-      timer === undefined || (!isQuiet && !withFaults)
-        ? []
-        : [
-            {
-              label: isQuiet ? `${timer.dueMs - START_MS} ms` : `messages are slower than ${timer.dueMs - START_MS} ms`,
-              at: ALL,
-              isFault: !isQuiet,
-              action: () => this.#fire(timer),
-            },
-          ];
-    const faults = withFaults ? this.#faults.flatMap((each) => each()) : [];
-    return isQuiet ? [...time, ...messages, ...faults] : [...messages, ...time, ...faults];
+    const pending = this.#pending;
+    const { isQuiet } = this;
+    const timer = this.#nextTimer;
+    const faults = this.#faults.flatMap((each) => each()).filter(({ isFault }) => withFaults || !isFault);
+    if (timer === undefined || (!isQuiet && !withFaults)) return [...pending, ...faults];
+    const time = `${timer.dueMs - START_MS} ms`;
+    const action = (): void => this.#fire(timer);
+    if (isQuiet) return [{ label: time, at: ALL, action }, ...pending, ...faults];
+    const isFault = true;
+    return [
+      ...pending,
+      { label: `messages are slower than ${time}`, at: ALL, isFault, isOptional: isFault, action },
+      ...faults,
+    ];
+  }
+
+  /** Whether no message is on its way, except those that need not arrive. */
+  get isQuiet(): boolean {
+    return this.#pending.every(({ isOptional }) => isOptional);
   }
 
   /** The timers of parties that still run, for the check that nothing is left. */
@@ -157,28 +191,70 @@ export class World {
     return [...this.#timers].map(({ party, dueMs }) => `${party} at ${dueMs - START_MS} ms`);
   }
 
-  #remove(channel: string, message: Message): void {
+  /** The events that may happen without the passing of time. */
+  get #pending(): readonly Event[] {
+    const messages = [...this.#channels].flatMap(([channel, [first]]): Event[] => {
+      if (first === undefined || !this.#runs(first.at)) return [];
+      return [{ ...first, action: () => this.#arrive(channel, first) }];
+    });
+    const thaws = [...this.#frozen].map(([party, untilMs]): Event => {
+      const action = (): void => void this.#frozen.delete(party);
+      const isOptional = this.#nextTimer !== undefined && this.#nextTimer.dueMs < untilMs;
+      return { label: `${party} goes on`, at: party, isOptional, action };
+    });
+    // The timers that came due while their party stood still.
+    const late = new Map<string, Event>();
+    for (const timer of this.#timers) {
+      const { party, dueMs } = timer;
+      if (dueMs >= this.#nowMs || !this.#runs(party) || late.has(party)) continue;
+      const first = this.#firstTimer((each) => each.party === party) as Timer;
+      late.set(party, { label: `${first.label}, late`, at: party, action: () => this.#fire(first) });
+    }
+    return [...messages, ...late.values(), ...thaws];
+  }
+
+  #runs(party: string): boolean {
+    return !this.#killed.has(party) && !this.#frozen.has(party);
+  }
+
+  #remove(channel: string, message: Event): void {
     const queue = (this.#channels.get(channel) ?? []).filter((each) => each !== message);
     if (queue.length > 0) this.#channels.set(channel, queue);
     else this.#channels.delete(channel);
   }
 
-  #arrive(channel: string, message: Message): void {
+  /** Lets an event happen. */
+  run(event: Event): void {
+    if (event.isFault) this.struck.push(event.label);
+    this.party = event.at;
+    this.touch(event.at, event.at === SERVER ? 'read' : 'write');
+    if (event.call !== undefined) this.touch(event.call, 'write');
+    event.action();
+  }
+
+  #arrive(channel: string, message: Event): void {
     this.#remove(channel, message);
-    this.party = message.at;
     message.action();
   }
 
   #startTimer(action: () => void, delayMs: number): Timer {
-    const timer = { dueMs: this.#nowMs + Math.max(0, delayMs), party: this.party, action };
+    const label = this.labelOf(`${this.party}: timer`);
+    const timer = { label, dueMs: this.#nowMs + Math.max(0, delayMs), party: this.party, action };
     if (!this.#killed.has(this.party)) this.#timers.add(timer);
     return timer;
   }
 
-  #firstTimer(): Timer | undefined {
+  /** The first timer that fulfills the condition, of a party that runs. */
+  #firstTimer(condition: (timer: Timer) => boolean): Timer | undefined {
     let first: Timer | undefined;
-    for (const timer of this.#timers) if (first === undefined || timer.dueMs < first.dueMs) first = timer;
+    for (const timer of this.#timers)
+      if ((first === undefined || timer.dueMs < first.dueMs) && this.#runs(timer.party) && condition(timer))
+        first = timer;
     return first;
+  }
+
+  get #nextTimer(): Timer | undefined {
+    return this.#firstTimer(({ dueMs }) => dueMs >= this.#nowMs);
   }
 
   #fire(timer: Timer): void {
