@@ -7,6 +7,8 @@ const QUEUE: Queue = {
   isPrefix: (key) => key === 'jobs/',
 };
 const RANGE = { key: 'jobs/', range_end: 'jobs0', sort_target: 'CREATE' };
+/** The keys of a lock of which the trace knows no queue. */
+const OTHER = { key: 'other/', range_end: 'other0' };
 
 function sentence(type: string, fields: JsonObject, request?: JsonObject): string {
   return sentenceFor({ typeName: `etcdserverpb.${type}`, method: '/etcdserverpb.KV/Range' }, fields, QUEUE, request);
@@ -32,7 +34,31 @@ test.each<readonly [JsonObject, string, JsonObject, string]>([
   ],
   [RANGE, 'get the queue', {}, 'the queue is empty'],
   [
-    { ...RANGE, key: 'other/', limit: '1' },
+    { ...RANGE, ...OTHER, sort_order: 'DESCEND', limit: '1', max_create_revision: '7' },
+    'get the newest before revision 8 of all keys that begin with other/',
+    {},
+    'no key is before revision 8',
+  ],
+  [
+    { ...RANGE, ...OTHER, sort_order: 'DESCEND', limit: '1', max_create_revision: '7' },
+    'get the newest before revision 8 of all keys that begin with other/',
+    { kvs: [{ key: 'other/1' }] },
+    'other/1 is before revision 8',
+  ],
+  [
+    { ...RANGE, ...OTHER, sort_order: 'DESCEND', limit: '1' },
+    'get the newest of all keys that begin with other/',
+    { kvs: [{ key: 'other/1' }] },
+    'found other/1',
+  ],
+  [
+    { ...RANGE, ...OTHER, sort_order: 'ASCEND', limit: '1' },
+    'get the oldest of all keys that begin with other/',
+    {},
+    'no keys',
+  ],
+  [
+    { key: 'other/', range_end: 'jobs0', limit: '1' },
     'get all keys from other/ to before jobs0',
     { kvs: [{ key: 'other/1' }] },
     'found other/1',
@@ -42,6 +68,42 @@ test.each<readonly [JsonObject, string, JsonObject, string]>([
   (request, asked, response, answered) => {
     expect(sentence('RangeRequest', request)).toBe(asked);
     expect(sentence('RangeResponse', response, request)).toBe(answered);
+  },
+);
+
+const CREATED_AT_7 = { target: 'CREATE', create_revision: '7' };
+
+test.each<readonly [JsonObject, string, JsonObject, string]>([
+  [
+    { compare: [{ key: 'a', ...CREATED_AT_7 }] },
+    'check whether a, created at revision 7, still exists',
+    { succeeded: true },
+    'the condition is true',
+  ],
+  [
+    { compare: [{ key: 'jobs/1', ...CREATED_AT_7 }] },
+    'check whether my queue key still exists',
+    {},
+    'the condition is false',
+  ],
+  [
+    { compare: [{ key: 'a', ...CREATED_AT_7 }], success: [{ request_put: { key: 'b', value: '1' } }] },
+    'if a, created at revision 7, still exists: put b = 1',
+    { succeeded: true, responses: [{ response_put: {} }] },
+    'applied',
+  ],
+  [
+    { compare: [{ key: 'a', target: 'CREATE' }], failure: [{ request_range: { key: 'a' } }] },
+    'unless a does not exist: get a',
+    { responses: [{ response_range: { kvs: [{ key: 'a' }] } }] },
+    'the condition is false: found a',
+  ],
+  [{}, 'do nothing', { succeeded: true }, 'applied'],
+])(
+  'the trace describes the transaction %j as "%s", and its response %j as "%s"',
+  (request, asked, response, answered) => {
+    expect(sentence('TxnRequest', request)).toBe(asked);
+    expect(sentence('TxnResponse', response, request)).toBe(answered);
   },
 );
 

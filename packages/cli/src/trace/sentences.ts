@@ -1,4 +1,5 @@
 import {
+  bigintIn,
   compareBytes,
   fromTextOrBase64,
   GUARD_PREFIX,
@@ -95,15 +96,32 @@ function rangeRequest(range: JsonObject, queue: Queue): string {
   const { range_end, count_only } = range;
   if (count_only) return range_end === undefined ? `count ${keyName(range, queue)}` : 'count keys';
   if (range_end === undefined) return `get ${keyName(range, queue)}`;
-  return `get ${queuePart(range, queue) ?? rangeName(range, queue)}`;
+  const part = queuePart(range, queue);
+  if (part !== undefined) return `get ${part}`;
+  const end = endOf(range);
+  return `get ${end === undefined ? '' : `${end.name} of `}${rangeName(range, queue)}`;
 }
 
 /** Returns which part of the queue a request asks for; undefined if it does not ask for the queue. */
 function queuePart(range: JsonObject, queue: Queue): 'the queue' | 'the contender ahead' | 'the holder' | undefined {
-  const { key, range_end, sort_target, sort_order, limit } = range;
+  const { key, range_end, sort_target, sort_order } = range;
   if (range_end === undefined || sort_target !== 'CREATE' || !queue.isPrefix(textIn(key))) return undefined;
-  if (textIn(limit) !== '1') return 'the queue';
+  if (endOf(range) === undefined) return 'the queue';
   return sort_order === 'DESCEND' ? 'the contender ahead' : 'the holder';
+}
+
+/**
+ * Returns which one of several keys a request asks for: the key that was created last, perhaps of those before a
+ * revision, or the key that was created first. Undefined if it asks for other keys. A waiter of a lock asks for the
+ * newest key before its own create revision, but so may any other program.
+ */
+function endOf(range: JsonObject): { readonly name: string; readonly before: bigint } | undefined {
+  const { range_end, sort_target, sort_order, limit, max_create_revision } = range;
+  if (range_end === undefined || sort_target !== 'CREATE' || textIn(limit) !== '1') return undefined;
+  if (sort_order !== 'DESCEND') return { name: 'the oldest', before: 0n };
+  if (max_create_revision === undefined) return { name: 'the newest', before: 0n };
+  const before = bigintIn(max_create_revision) + 1n;
+  return { name: `the newest before revision ${before}`, before };
 }
 
 function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonObject): string {
@@ -116,20 +134,29 @@ function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonOb
     if (part === 'the queue') return names === '' ? 'the queue is empty' : `the queue: ${names}`;
     return `${names || 'no contender'} is ${part === 'the holder' ? 'the holder' : 'ahead'}`;
   }
-  if (found.length === 0) return range_end === undefined ? 'the key does not exist' : 'no keys';
+  const [first] = found;
+  const before = endOf(request)?.before ?? 0n;
+  if (before > 0n) return `${first === undefined ? 'no key' : keyName(first, queue)} is before revision ${before}`;
+  if (first === undefined) return range_end === undefined ? 'the key does not exist' : 'no keys';
   if (found.length > 3) return `${found.length} keys`;
   return `found ${found.map((kv) => keyName(kv, queue, 'your')).join(', ')}`;
 }
 
 /** Leaves out guards (see src/locks/guards.ts), because they only make the transaction safe to repeat. */
-function txnRequest({ compare, success }: JsonObject, queue: Queue): string {
+function txnRequest({ compare, success, failure }: JsonObject, queue: Queue): string {
   const conditions = objectsIn(compare);
   const condition = conditions.find(({ key }) => !isGuard(key)) ?? conditions[0];
-  const written = objectsIn(success);
-  const others = written.filter(({ request_put }) => !(isJsonObject(request_put) && isGuard(request_put.key)));
-  const operations = (others.length > 0 ? others : written).map((operation) => operationSentence(operation, queue));
-  const all = operations.join(' and ');
-  return condition === undefined ? all : `${conditionSentence(condition, queue)}: ${all}`;
+  const then = operationsSentence(objectsIn(success), queue);
+  if (condition === undefined) return then || 'do nothing';
+  const holds = conditionSentence(condition, queue);
+  if (then !== '') return `if ${holds}: ${then}`;
+  const otherwise = operationsSentence(objectsIn(failure), queue);
+  return otherwise === '' ? `check whether ${holds}` : `unless ${holds}: ${otherwise}`;
+}
+
+function operationsSentence(operations: readonly JsonObject[], queue: Queue): string {
+  const others = operations.filter(({ request_put }) => !(isJsonObject(request_put) && isGuard(request_put.key)));
+  return (others.length > 0 ? others : operations).map((each) => operationSentence(each, queue)).join(' and ');
 }
 
 function isGuard(key: JsonValue | undefined): boolean {
@@ -139,13 +166,14 @@ function isGuard(key: JsonValue | undefined): boolean {
 function conditionSentence(condition: JsonObject, queue: Queue): string {
   const { target, result, create_revision, mod_revision } = condition;
   const name = keyName(condition, queue);
-  if (target !== 'CREATE' && target !== 'MOD') return `if ${name} is as expected`;
+  if (target !== 'CREATE' && target !== 'MOD') return `${name} is as expected`;
   const revision = textIn(target === 'CREATE' ? create_revision : mod_revision) || '0';
   const relation = { GREATER: '>', LESS: '<', NOT_EQUAL: '≠' }[textIn(result)] ?? '=';
-  if (relation === '=' && revision === '0') return `if ${name} does not exist`;
+  if (relation === '=' && revision === '0') return `${name} does not exist`;
   const isOwnKey = queue.contenderOf(textIn(condition.key)) === THIS_CLIENT;
-  if (relation === '=' && isOwnKey && target === 'CREATE') return `if ${name} still exists`;
-  return `if the ${target === 'CREATE' ? 'create' : 'mod'} revision of ${name} ${relation} ${revision}`;
+  if (relation === '=' && target === 'CREATE')
+    return isOwnKey ? `${name} still exists` : `${name}, created at revision ${revision}, still exists`;
+  return `the ${target === 'CREATE' ? 'create' : 'mod'} revision of ${name} ${relation} ${revision}`;
 }
 
 function operationSentence(operation: JsonObject, queue: Queue): string {
@@ -164,7 +192,10 @@ function putSentence(put: JsonObject, queue: Queue): string {
 
 function txnResponse(response: JsonObject, queue: Queue, request: JsonObject): string {
   const found = foundIn(response, queue, request);
-  const result = response.succeeded ? 'applied' : 'the condition is false';
+  // A transaction with a condition and without operations only asks whether the condition holds.
+  const isCheck = objectsIn(request.compare).length > 0 && objectsIn(request.success).length === 0;
+  const applied = isCheck ? 'the condition is true' : 'applied';
+  const result = response.succeeded ? applied : 'the condition is false';
   return found.length === 0 ? result : `${result}: ${found.join(', ')}`;
 }
 

@@ -15,6 +15,7 @@ export const STATE_PANEL = `<aside><details id="shown" open><summary><b id="show
 /** Defines the functions `showState`, which shows the state after a row, and `placePanel`. */
 export const STATE_SCRIPT = `
 const shownEvents = 5;
+const noneExists = 'None exists at this moment, as far as the messages show.';
 function stateAt(steps, row) {
   const [keys, leases, watches, changed] = [new Map(), new Map(), new Map(), new Set()];
   for (const step of steps) {
@@ -66,7 +67,7 @@ function showState(row) {
   fill('shown-keys', [...keys.values()].map(({ key, name: shown, value, mod, version, lease }) => {
     const parts = ['mod revision ' + mod, ...(version === '' ? [] : ['version ' + version]), ...(lease === '' ? [] : ['lease ' + lease])];
     return item(changed.has(key), key, [element('b', shown), element('span', ' = ' + (value || '""')), element('small', parts.join(' · '))]);
-  }), 'The trace has shown no key.');
+  }), noneExists);
   const nowMs = Number((row ?? last)?.dataset.ms ?? 0);
   fill('shown-leases', [...leases].map(([id, { ttl, total, ms }]) => {
     const left = Math.max(0, ttl - (nowMs - ms) / 1000);
@@ -77,7 +78,7 @@ function showState(row) {
     const held = [...keys.values()].filter(({ lease }) => lease === id).map(({ name: shown }) => shown).join(', ');
     const words = left === 0 ? 'its time is over' : left.toFixed(1) + ' of ' + total + ' s left';
     return item(changed.has(id), id, [element('b', id), element('span', ': ' + words), bar, ...(held === '' ? [] : [element('small', held)])]);
-  }), 'The trace has shown no lease.');
+  }), noneExists);
   fill('shown-watches', [...watches].map(([id, { range, count, events }]) => {
     const list = events.map((event) => element('small', event));
     const older = count > events.length ? [element('small', '… ' + plural(count - events.length, 'earlier event'))] : [];
