@@ -65,7 +65,7 @@ test('etcdwire proxy shows the messages of etcdctl, and `show` prints its record
   expect(readFileSync(page, 'utf8')).toContain(`put ${key} = seen`);
 });
 
-test('`show` puts two recordings beside one another, and its page says what became of a put without an answer', async ({
+test('`show` puts two recordings beside one another, and its page says what became of a put whose answer was cut off', async ({
   skip,
 }) => {
   if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
@@ -86,7 +86,7 @@ test('`show` puts two recordings beside one another, and its page says what beca
   expect(page).toContain('Calls and messages that differ: 1 of 1.');
   expect(page.match(/class="pair differs" id="first-difference"/g)).toHaveLength(1);
   expect(page).toContain(
-    '<b>Outcome: unknown.</b> The whole request has left, so etcd may have applied it, or may still apply it. Remedy for <code>ConnectionLost</code>: If <code>unknown</code>, check',
+    '<b>Outcome: applied.</b> An answer without an error has begun, so etcd has applied the request. The client may not know this. Remedy for <code>ConnectionLost</code>: If <code>unknown</code>, check',
   );
   expect((await cli(['show', files[0] as string, files[0] as string, '--html', file])).code).toBe(0);
   expect(readFileSync(file, 'utf8')).toContain(
@@ -94,7 +94,7 @@ test('`show` puts two recordings beside one another, and its page says what beca
   );
 });
 
-test('etcdwire proxy and `show` print each call whose connection closes before the answer', async ({ skip }) => {
+test('etcdwire proxy and `show` print each call whose connection closes within the answer', async ({ skip }) => {
   if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
   const file = join(temporaryFolder(), 'traffic.pcapng');
   const key = unique();
@@ -102,7 +102,7 @@ test('etcdwire proxy and `show` print each call whose connection closes before t
   await etcdctl({ ETCDCTL_ENDPOINTS: url }, 'put', key, 'v', '--command-timeout=2s');
   const { stdout } = await stop();
   const lost =
-    / {2}1 {3}grpc-go\S+ \(\S+\) {2}< the connection closes before the answer {2}· Put · stream 1 · [\d.]+ ms · outcome unknown\n/;
+    / {2}1 {3}grpc-go\S+ \(\S+\) {2}< the connection closes within the answer {2}· Put · stream 1 · [\d.]+ ms · outcome applied\n/;
   expect(stdout).toMatch(lost);
   for (const filter of [[], ['--rpc', 'Put'], ['--prefix', key], ['--connection', '1']])
     expect((await cli(['show', file, ...filter])).stdout).toMatch(lost);

@@ -140,6 +140,31 @@ test.each<readonly [string, readonly WireFrame[], boolean, string, string | unde
   ]);
 });
 
+const ANSWER_BEGINS = headers('received', 1, { ':status': '200' });
+const txn = (fields: JsonObject) => [begin('Txn'), message('sent', 1, 'Txn', fields)];
+
+test.each<readonly [string, readonly WireFrame[], string, RegExp]>([
+  ['a put', [...put(), ANSWER_BEGINS], 'applied', /has applied the request/],
+  ['a put that the client gives up', [...put(), ANSWER_BEGINS, reset('sent', 1, 'CANCEL')], 'applied', /has applied/],
+  ['a put that etcd resets', [...put(), ANSWER_BEGINS, reset('received', 1, 'INTERNAL_ERROR')], 'applied', /applied/],
+  ['a transaction', [...txn({}), ANSWER_BEGINS], 'unknown', /has processed the transaction.* conditions held/],
+  ['a put at a proxy without etcd', [...put(), headers('received', 1, { ':status': '502' })], 'unknown', /may have/],
+  ['a put whose answer ends with an error', [...put(), ANSWER_BEGINS, refusal('14', 'x')], 'unknown', /may have/],
+])(
+  'when the answer to %s is cut off after its HEADERS, the trace says what etcd has done',
+  (_, frames, outcome, why) => {
+    expect(verdicts(frames, 1e7)).toEqual([
+      expect.objectContaining({ outcome, conclusion: expect.stringMatching(why) }),
+    ]);
+  },
+);
+
+test('the line of a call whose connection closes within the answer says so', () => {
+  expect(lines({}, [...put(), ANSWER_BEGINS]).at(-1)).toBe(
+    'the connection closes within the answer  · Put · stream 1 · outcome applied',
+  );
+});
+
 test('a call with an answer, a watch that the client ends, and a closed connection without calls have no verdict', () => {
   const answered = [...put(), message('received', 1, 'Put', {}), headers('received', 1, { 'grpc-status': '0' })];
   expect(verdicts(answered, 1e7)).toEqual([]);

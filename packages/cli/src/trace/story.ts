@@ -46,7 +46,7 @@ export interface Step {
   /** The connection and the stream: see `streamOf`. Empty if the step has none. */
   readonly stream: string;
   readonly message: WireMessage | undefined;
-  /** What a client may conclude from a failure. Undefined unless the step is the failure of a call. */
+  /** What the traffic shows of the outcome. Undefined unless the step is the failure of a call. */
   readonly verdict: Verdict | undefined;
   /** How the frame changes the flow-control windows, as a sentence. Empty if it changes none. */
   readonly windows: string;
@@ -292,7 +292,7 @@ export class FrameDescriber {
     if (method !== undefined && (begun === undefined || (detail.kind === 'http1' && begun.method !== method))) {
       const isStreaming = methodByPath.get(pathOf(method))?.kind !== 'unary';
       const timeoutMs = grpcTimeoutMs(headerIn(frame, 'grpc-timeout'));
-      call = { method, isStreaming, hasLeft: false, atMs, timeoutMs, fields: {} };
+      call = { method, isStreaming, hasLeft: false, hasAnswer: false, atMs, timeoutMs, fields: {} };
     }
     if (call === undefined) return;
     const fields = messages.at(-1)?.fields ?? call.fields;
@@ -302,8 +302,13 @@ export class FrameDescriber {
     connection.open.set(streamId, { ...call, fields, hasLeft, atMs: isLater ? atMs : call.atMs });
   }
 
-  #received({ detail, type, flags, streamId }: WireFrame, connection: ConnectionCalls): void {
+  #received(frame: WireFrame, connection: ConnectionCalls): void {
+    const { detail, type, flags, streamId } = frame;
     if (detail.kind === 'goAway') connection.lastAccepted = detail.lastStream;
+    const call = connection.open.get(streamId);
+    // A proxy that cannot reach etcd answers with another HTTP status.
+    const begins = headerIn(frame, ':status') === '200' && headerIn(frame, 'grpc-status') === undefined;
+    if (call !== undefined && begins) connection.open.set(streamId, { ...call, hasAnswer: true });
     const isAnswered = detail.kind === 'http1' && detail.isEnd;
     if (type === 'RST_STREAM' || flags.includes('END_STREAM') || isAnswered) connection.open.delete(streamId);
   }

@@ -14,7 +14,7 @@ import {
 } from '../../../../src/internal.js';
 import { headerIn, type WireFrame } from '../inspect/index.js';
 
-/** What a client may conclude from the failure of its call. */
+/** What the traffic shows of the outcome of a failed call. A proxy may have seen more of the answer than the client. */
 export interface Verdict {
   readonly reason: Reason;
   /** What happened to the write. Undefined if the call writes nothing, or if no call has failed. */
@@ -32,6 +32,8 @@ export interface Call {
   readonly isStreaming: boolean;
   /** Whether the whole request has left the client. */
   readonly hasLeft: boolean;
+  /** Whether an answer without an error has begun: its first HEADERS have arrived, without `grpc-status`. */
+  readonly hasAnswer: boolean;
   /** When the client began the call, in milliseconds on the monotonic clock. */
   readonly atMs: number;
   /** The time limit that the client has told the server, in milliseconds. Undefined if the client has set none. */
@@ -50,14 +52,25 @@ const CONCLUSIONS: Readonly<Record<Outcome, string>> = {
   'not-sent': 'The request has not left as a whole, so etcd cannot have applied it.',
   rejected: 'etcd has refused the request, and has not applied it.',
   unknown: 'The whole request has left, so etcd may have applied it, or may still apply it.',
-  applied: 'etcd has applied the request.',
+  applied: 'An answer without an error has begun, so etcd has applied the request. The client may not know this.',
 };
+/** The conclusion for a transaction whose answer was cut off: etcd sends HEADERS after it has processed a call. */
+const PROCESSED =
+  'An answer without an error has begun, so etcd has processed the transaction. Only the rest of the answer says whether its conditions held.';
 
 function verdictOf({ reason, outcome: known }: Known, call: Call | undefined): Verdict {
   const isWrite = call !== undefined && !call.isStreaming && !changesNothing(call.method);
   const outcome = !isWrite ? undefined : known === 'unknown' && !call.hasLeft ? 'not-sent' : known;
   const conclusion = outcome === undefined ? '' : CONCLUSIONS[outcome];
   return { reason, outcome, conclusion, remedy: remedyOf(reason) };
+}
+
+/** Returns the verdict on a call whose answer is missing, or was cut off after its first HEADERS. */
+function verdictWithoutAnswer(known: Known, call: Call | undefined): Verdict {
+  const verdict = verdictOf(known, call);
+  if (call?.hasAnswer !== true || verdict.outcome !== 'unknown') return verdict;
+  if (call.method.endsWith('/Txn')) return { ...verdict, conclusion: PROCESSED };
+  return { ...verdict, outcome: 'applied', conclusion: CONCLUSIONS.applied };
 }
 
 /**
@@ -83,14 +96,14 @@ export function failureIn(frame: WireFrame, call: Call | undefined): Failure | u
       const label = `the stream is reset: ${detail.code}`;
       if (direction === 'received') {
         const code = ErrorCode[detail.code as keyof typeof ErrorCode] ?? ErrorCode.INTERNAL_ERROR;
-        return { label, verdict: verdictOf(errorOfReset(code, where), call) };
+        return { label, verdict: verdictWithoutAnswer(errorOfReset(code, where), call) };
       }
       // A client ends a stream that it no longer needs with RST_STREAM and CANCEL.
       if (call === undefined || (detail.code === 'CANCEL' && call.isStreaming)) return undefined;
       const isLate = call.timeoutMs !== undefined && atMs - call.atMs >= call.timeoutMs - EARLY_MS;
       return {
         label: `the client gives up after ${Math.round(atMs - call.atMs)} ms: ${detail.code}`,
-        verdict: verdictOf({ reason: isLate ? 'DeadlineExceeded' : 'Canceled', outcome: 'unknown' }, call),
+        verdict: verdictWithoutAnswer({ reason: isLate ? 'DeadlineExceeded' : 'Canceled', outcome: 'unknown' }, call),
       };
     }
     case 'http1': {
@@ -120,14 +133,15 @@ export function canceledWatch({ canceled, cancel_reason, compact_revision }: Jso
 }
 
 /**
- * Returns the failure of a call whose connection has closed before the answer. `isExcluded` tells whether a GOAWAY has
+ * Returns the failure of a call whose connection has closed before the end of the answer. `isExcluded` tells whether a GOAWAY has
  * excluded the stream of the call.
  */
 export function unanswered(call: Call, isExcluded: boolean): Failure {
   const error: Known = isExcluded
     ? { reason: 'StreamRefused', outcome: 'rejected' }
     : { reason: 'ConnectionLost', outcome: 'unknown' };
-  return { label: 'the connection closes before the answer', verdict: verdictOf(error, call) };
+  const label = `the connection closes ${call.hasAnswer ? 'within' : 'before'} the answer`;
+  return { label, verdict: verdictWithoutAnswer(error, call) };
 }
 
 /** Returns the time limit in the header `grpc-timeout`, such as `4999m`, in milliseconds. */
