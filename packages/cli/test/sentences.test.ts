@@ -16,6 +16,9 @@ function sentence(type: string, fields: JsonObject, request?: JsonObject): strin
 
 test.each<readonly [JsonObject, string, JsonObject, string]>([
   [{ key: 'a' }, 'get a', {}, 'the key does not exist'],
+  [{ key: 'a' }, 'get a', { kvs: [{ key: 'a', value: '1' }] }, 'found a = 1'],
+  [{ key: 'a', keys_only: true }, 'get a', { kvs: [{ key: 'a' }] }, 'found a'],
+  [{ key: 'jobs/1' }, 'get my queue key', { kvs: [{ key: 'jobs/1', value: 'A' }] }, 'found your queue key'],
   [{ key: 'a', range_end: 'b' }, 'get all keys that begin with a', { kvs: [{ key: 'a' }] }, 'found a'],
   [{ key: 'a', count_only: true }, 'count a', { count: '1' }, '1 key'],
   [{ key: 'a', range_end: 'b', count_only: true }, 'count keys', {}, '0 keys'],
@@ -96,7 +99,7 @@ test.each<readonly [JsonObject, string, JsonObject, string]>([
     { compare: [{ key: 'a', target: 'CREATE' }], failure: [{ request_range: { key: 'a' } }] },
     'unless a does not exist: get a',
     { responses: [{ response_range: { kvs: [{ key: 'a' }] } }] },
-    'the condition is false: found a',
+    'the condition is false: found a = ""',
   ],
   [{}, 'do nothing', { succeeded: true }, 'applied'],
 ])(

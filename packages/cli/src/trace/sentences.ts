@@ -139,7 +139,10 @@ function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonOb
   if (before > 0n) return `${first === undefined ? 'no key' : keyName(first, queue)} is before revision ${before}`;
   if (first === undefined) return range_end === undefined ? 'the key does not exist' : 'no keys';
   if (found.length > 3) return `${found.length} keys`;
-  return `found ${found.map((kv) => keyName(kv, queue, 'your')).join(', ')}`;
+  const names = found.map((kv) => keyName(kv, queue, 'your')).join(', ');
+  // The value of a queue key does not matter to the queue.
+  const hasValue = range_end === undefined && !request.keys_only && queue.contenderOf(textIn(first.key)) === undefined;
+  return `found ${names}${hasValue ? ` = ${valueName(first)}` : ''}`;
 }
 
 /** Leaves out guards (see src/locks/guards.ts), because they only make the transaction safe to repeat. */
