@@ -104,10 +104,18 @@ describe('the page of the playground', () => {
   });
 
   test('leads from the end of a story to the next story', async ({ skip }) => {
-    const { page, is } = await opened(skip, '#story/fair/6');
-    await page.locator('#next', { hasText: 'Next story' }).click();
+    const { page, is } = await opened(skip, '#story/fair/5');
+    await page.locator('#next').click();
+    await is('#story/fair/6');
+    // A second press of "Next" must not leave the end of the story, so another button leads to the next story.
+    await expect.poll(() => page.locator('#next').isDisabled()).toBe(true);
+    await page.keyboard.press('ArrowRight');
+    await is('#story/fair/6');
+    await page.locator('#next-story', { hasText: 'Next story: The holder dies' }).click();
     await is('#story/dies/1');
     await page.locator('#title', { hasText: 'The holder dies' }).waitFor();
+    await page.locator('#next-story').waitFor({ state: 'hidden' });
+    expect(await page.locator('#back').isDisabled()).toBe(true);
   });
 
   test('names the sender, the receiver, the RPC and the meaning of the present step', async ({ skip }) => {
@@ -117,6 +125,44 @@ describe('the page of the playground', () => {
     expect(await meaning.textContent()).toMatch(/^etcd → B Watch the queue key of A was deleted 1\.\d\d\ss.*revision/);
     expect(await page.locator('#figure .arrow.left').count()).toBe(1);
     expect(await page.locator('#spoken').textContent()).toBe('etcd to B, Watch: the queue key of A was deleted.');
+  });
+
+  test('draws a lost answer as an arrow that ends at a cross, and begins a line with the unknown outcome', async ({
+    skip,
+  }) => {
+    const { page } = await opened(skip, '#story/lost-answer/3');
+    await page.locator('#figure .lost .arrow.left').waitFor();
+    expect(
+      await page.evaluate("getComputedStyle(document.querySelector('#figure .lost .arrow'), '::after').content"),
+    ).toBe('"✕"');
+    expect(await page.locator('#meaning').textContent()).toMatch(/^etcd → A Txn etcd applied the write of A, but its/);
+    expect(await page.locator('#log-A li').last().textContent()).toMatch(
+      /^outcome unknown: etcd may have written "A 1"/,
+    );
+  });
+
+  test('shows a killed client without the color of a holder', async ({ skip }) => {
+    const { page } = await opened(skip, '#story/dies/2');
+    await page.locator('.card.killed #status-A', { hasText: 'killed' }).waitFor();
+    const colorOf = (selector: string): Promise<unknown> =>
+      page.evaluate(`getComputedStyle(document.querySelector('${selector}')).color`);
+    // The panel of all logs still shows in green that A took the lock.
+    expect(await colorOf('#log-A li.good')).not.toBe(await colorOf('#log li.good'));
+    expect(await page.locator('#log li').last().textContent()).toBe('0.70 s A is killed');
+  });
+
+  test('shows the store of the member that a client has called last, until the visitor chooses a member', async ({
+    skip,
+  }) => {
+    const { page } = await opened(skip, '#story/cut-off/3');
+    const shown = page.locator('#store-of [aria-pressed="true"]');
+    expect(await shown.textContent()).toBe('of m2');
+    expect(await page.locator('#store').textContent()).toContain('A 1');
+    await page.locator('#store-of button', { hasText: 'm0' }).click();
+    await expect.poll(() => shown.textContent()).toBe('of m0');
+    await page.locator('#next').click();
+    await page.locator('#log-C', { hasText: 'call did not finish' }).waitFor();
+    expect(await shown.textContent()).toBe('of m0');
   });
 
   test('shows the store at each revision with a slider', async ({ skip }) => {
@@ -174,6 +220,34 @@ describe('the page of the playground', () => {
       'holds the lock, fencing token 3',
     ]);
   });
+
+  test.for([{ width: 1_400, height: 900 }, { width: 1_000, height: 800 }, PHONE])(
+    'shows the fields and the bytes of a message in a window of %j without cutting lines',
+    async (size, { skip }) => {
+      const { page } = await opened(skip, '#story/fair/2', size);
+      if (size === PHONE) await page.locator('#tab-trace').click();
+      await page.locator('details.step', { hasText: 'put my queue key' }).last().locator('summary').click();
+      await page.locator('.body td', { hasText: 'field 1, length-delimited: compare' }).first().waitFor();
+      const [shown, needed] = (await page.evaluate(
+        "['clientWidth', 'scrollWidth'].map((name) => document.querySelector('details[open] .body')[name])",
+      )) as [number, number];
+      expect(needed).toBeLessThanOrEqual(shown);
+    },
+  );
+
+  test.for([PHONE, { width: 360, height: 640 }])(
+    'shows all stories at once in the menu on a phone of %j',
+    async (size, { skip }) => {
+      const { page } = await opened(skip, '#story/fair/1', size);
+      await page.locator('#menu').click();
+      const last = await page.locator('#stories a').last().boundingBox();
+      expect((last?.y ?? size.height) + (last?.height ?? 0)).toBeLessThan(size.height);
+      const [shown, needed] = (await page.evaluate(
+        "['clientHeight', 'scrollHeight'].map((name) => document.getElementById('nav')[name])",
+      )) as [number, number];
+      expect(needed).toBeLessThanOrEqual(shown);
+    },
+  );
 
   test('fits a phone: the result of a step is visible without scrolling', async ({ skip }) => {
     const { page, is } = await opened(skip, '#story/minority/4', PHONE);

@@ -2,8 +2,10 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { Random } from '../../../test/simulation/random.js';
 import { CLIENT_ACTIONS, MEMBER_ACTIONS } from '../src/playground/actions.js';
 import { addressOf, fragmentOf } from '../src/playground/address.js';
+import { meaningHtml, spokenOf } from '../src/playground/caption.js';
+import { cardsHtml } from '../src/playground/client-cards.js';
 import type { PlayClient } from '../src/playground/play-client.js';
-import { MAX_STEPS, Playground } from '../src/playground/playground.js';
+import { MAX_STEPS, Playground, type Step } from '../src/playground/playground.js';
 import { changeOf, revisionsOf, storeHtml } from '../src/playground/store-panel.js';
 import type { Story } from '../src/playground/stories/stage.js';
 import { STORIES } from '../src/playground/stories.js';
@@ -76,6 +78,48 @@ test('the trace of the playground names the other contenders, also after they ha
   const labels = playground.steps.filter(({ client }) => client === 'B').map(({ label }) => label);
   expect(labels).toContain('applied: A is ahead');
   expect(labels).toContain('the queue key of A was deleted');
+});
+
+test('the caption names the client of a step at one place once', async () => {
+  const { playground } = await played('fair');
+  const held = playground.steps.find(({ kind }) => kind === 'held') as Step;
+  expect(meaningHtml(held).replace(/<[^>]*>/g, '')).toMatch(/^ A HOLDS THE LOCK, token 2 /);
+  expect(spokenOf(held)).toBe('A HOLDS THE LOCK, token 2.');
+});
+
+test('the trace of the playground shows an expired lease with its client, and without the guards', async () => {
+  const { playground } = await played('dies');
+  const [label] = playground.steps.flatMap(({ label }) => (label.includes('expired') ? [label] : []));
+  expect(label).toMatch(/^the lease of A has expired; etcd deletes jobs\/…\w{4}$/);
+});
+
+/** The status of each client. */
+function statuses({ playground }: Visit): readonly string[] {
+  return [...cardsHtml(playground, undefined).matchAll(/id="status-\w">([^<]*)</g)].map(
+    ([, status]) => status as string,
+  );
+}
+
+test.each<readonly [string, readonly string[]]>([
+  ['#story/fair/2', ['holds the lock, token 2', 'waits, 1 ahead', 'idle']],
+  ['#story/dies/2', ['killed', 'waits, 1 ahead', 'idle']],
+  ['#story/stale/2', ['believes that it holds the lock, token 2, paused', 'holds the lock, token 4', 'idle']],
+  ['#story/stale/5', ['lost the lock, old token 2', 'holds the lock, token 4', 'idle']],
+])('the cards of the clients at %s say %j', async (fragment, expected) => {
+  expect(statuses(await visited(fragment))).toEqual(expected);
+});
+
+test.each([
+  ['#story/cut-off/2', 'm0'],
+  ['#story/cut-off/3', 'm2'],
+])('the member that a client has called last at %s is %s', async (fragment, expected) => {
+  expect((await visited(fragment)).playground.calledMember.name).toBe(expected);
+});
+
+test('the leader counts as the called member when the member that a client has called last does not run', async () => {
+  const { playground } = await visited('#story/leader-dies/3');
+  expect(playground.calledMember).toBe(playground.server.leader);
+  expect(playground.calledMember.name).not.toBe('m0');
 });
 
 describe('an address of the playground', () => {

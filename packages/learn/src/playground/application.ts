@@ -15,7 +15,7 @@ const MAX_LINES = 50;
 const READ_MS = 3_000;
 const NOT_READ = { state: 'none', entry: '' } as const;
 
-/** A line in the log of a client: what its program sees. */
+/** A line in the log of a client: what its program sees, or that its process was killed. */
 export interface LogLine {
   readonly atMs: number;
   readonly text: string;
@@ -81,7 +81,7 @@ export class Application {
     this.#run('lock', async (client) => {
       if (this.#held !== undefined || this.isWaiting) return;
       this.isWaiting = true;
-      this.#say('asks for the lock');
+      this.say('asks for the lock');
       this.#stopWaiting = new AbortController();
       try {
         this.#session ??= await this.#openSession(client);
@@ -90,7 +90,7 @@ export class Application {
         this.#onHeld(held);
       } catch (error) {
         if (!this.#stopWaiting.signal.aborted) throw error;
-        this.#say('left the queue');
+        this.say('left the queue');
       } finally {
         this.isWaiting = false;
       }
@@ -106,7 +106,7 @@ export class Application {
       this.#lastHeld = undefined;
       if (held === undefined) return;
       await held.release();
-      this.#say('released the lock');
+      this.say('released the lock');
     });
   }
 
@@ -127,14 +127,17 @@ export class Application {
           const { succeeded } = await client.txn({ if: [isHolder], then: [op.put(LEDGER, entry)] });
           if (!succeeded) {
             this.lastWrite = 'refused';
-            return this.#say(`"${entry}" was refused: token ${held.token} is no longer the holder's`, 'bad');
+            return this.say(`"${entry}" was refused: token ${held.token} is no longer the holder's`, 'bad');
           }
         }
         this.lastWrite = 'applied';
-        this.#say(`wrote "${entry}"`, 'good');
+        this.say(`wrote "${entry}"`, 'good');
       } catch (error) {
-        this.lastWrite = error instanceof EtcdError && error.outcome === 'unknown' ? 'unknown' : 'refused';
-        throw error;
+        const isUnknown = error instanceof EtcdError && error.outcome === 'unknown';
+        this.lastWrite = isUnknown ? 'unknown' : 'refused';
+        if (!isUnknown) throw error;
+        // The outcome comes first, because a card shows only the beginning of a line.
+        this.say(`outcome unknown: etcd may have written "${entry}" (${error.problem})`, 'bad');
       }
     });
   }
@@ -151,7 +154,7 @@ export class Application {
         const { header, kvs } = await client.range(LEDGER, { serializable, timeoutMs: READ_MS });
         const entry = kvs[0]?.text() ?? '';
         this.lastRead = { state: 'answered', entry };
-        this.#say(`reads "${entry}" (${kind}), revision ${header.revision}`, 'good');
+        this.say(`reads "${entry}" (${kind}), revision ${header.revision}`, 'good');
       } catch (error) {
         this.lastRead = { state: 'failed', entry: '' };
         throw error;
@@ -164,7 +167,7 @@ export class Application {
     this.#run('watch', async (client) => {
       if (this.isWatching) return this.#stopWatching.abort(new Error('the program no longer watches'));
       this.isWatching = true;
-      this.#say('watches the ledger');
+      this.say('watches the ledger');
       this.#stopWatching = new AbortController();
       try {
         await this.#follow(client, this.#stopWatching.signal);
@@ -181,18 +184,18 @@ export class Application {
         for await (const event of client.watch(LEDGER, { startRevision, signal })) {
           const entry = event.type === 'put' ? event.kv.text() : 'deleted';
           this.seen.push(entry);
-          this.#say(`sees "${entry}", revision ${event.modRevision}`, 'good');
+          this.say(`sees "${entry}", revision ${event.modRevision}`, 'good');
         }
         return;
       } catch (error) {
-        if (signal.aborted) return this.#say('stopped the watch');
+        if (signal.aborted) return this.say('stopped the watch');
         if (!(error instanceof EtcdError && error.reason === 'Compacted')) throw error;
         // etcd has forgotten the events, so the program reads the ledger, and watches from the revision of this read.
-        this.#say(`the watch ended: revisions before ${error.compactRevision} are compacted`, 'bad');
+        this.say(`the watch ended: revisions before ${error.compactRevision} are compacted`, 'bad');
         const { header, kvs } = await client.range(LEDGER);
         const [entry] = kvs.map((kv) => kv.text());
         if (entry !== undefined) this.seen.push(entry);
-        this.#say(`reads the ledger: "${entry ?? ''}", revision ${header.revision}`);
+        this.say(`reads the ledger: "${entry ?? ''}", revision ${header.revision}`);
         startRevision = header.revision + 1n;
       }
     }
@@ -203,7 +206,7 @@ export class Application {
     this.#host.leaseNames.set(session.leaseId.toString(16), this.#name);
     session.signal.addEventListener('abort', () => {
       if (this.#session === session) this.#session = undefined;
-      this.#say(`lost the session: ${messageOf(session.signal.reason)}`, 'bad');
+      this.say(`lost the session: ${messageOf(session.signal.reason)}`, 'bad');
     });
     return session;
   }
@@ -212,13 +215,13 @@ export class Application {
     this.#held = held;
     this.#lastHeld = held;
     this.#host.note(this.#name, 'held', `${this.#name} HOLDS THE LOCK, token ${held.token}`);
-    this.#say(`holds the lock, fencing token ${held.token}`, 'good');
+    this.say(`holds the lock, fencing token ${held.token}`, 'good');
     held.signal.addEventListener('abort', () => {
       // After `unlock`, the lock was released and not lost.
       if (this.#held !== held) return;
       this.#held = undefined;
       this.#host.note(this.#name, 'failure', `${this.#name} learns that it lost the lock`);
-      this.#say(`lost the lock: ${messageOf(held.signal.reason)}`, 'bad');
+      this.say(`lost the lock: ${messageOf(held.signal.reason)}`, 'bad');
     });
   }
 
@@ -226,16 +229,18 @@ export class Application {
   #run(what: string, action: (client: CoreClient) => Promise<void>): void {
     this.#host.world.soon(this.#process, what, () => {
       this.#client ??= this.#connect();
-      action(this.#client).catch((error: unknown) => this.#say(`${what}: ${messageOf(error)}`, 'bad'));
+      action(this.#client).catch((error: unknown) => this.say(`${what}: ${messageOf(error)}`, 'bad'));
     });
   }
 
-  #say(text: string, kind: LogLine['kind'] = 'info'): void {
+  /** Adds a line to the log. */
+  say(text: string, kind: LogLine['kind'] = 'info'): void {
     this.log.push({ atMs: this.#host.nowMs, text, kind });
     if (this.log.length > MAX_LINES) this.log.shift();
   }
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  // The message of an `EtcdError` also names the method and the endpoint, which are the same in all lines.
+  return error instanceof EtcdError ? error.problem : error instanceof Error ? error.message : String(error);
 }

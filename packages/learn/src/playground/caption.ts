@@ -35,16 +35,17 @@ export function meaningHtml(step: Step | undefined): string {
   if (step === undefined) return '<b>Nothing has happened yet.</b>';
   const { from, to, label, protocol, atMs } = step;
   const rpc = protocol.split(' · ')[0] ?? '';
-  const who = from === to ? escapeHtml(from) : `${escapeHtml(from)} → ${escapeHtml(to)}`;
+  // The label of a step at one place names the client or the member.
+  const who = from === to ? '' : `<b>${escapeHtml(from)} → ${escapeHtml(to)}</b>`;
   const code = rpc === '' ? '' : ` <code>${escapeHtml(rpc)}</code>`;
   const time = ` <time>${(atMs / 1_000).toFixed(2)}&nbsp;s</time>`;
   const gloss = GLOSSARY[rpc] ?? '';
-  return `<p class="${classOf(step)}"><b>${who}</b>${code} <span class="words">${escapeHtml(label)}</span>${time}</p><p class="gloss">${escapeHtml(gloss)}</p>`;
+  return `<p class="${classOf(step)}">${who}${code} <span class="words">${escapeHtml(label)}</span>${time}</p><p class="gloss">${escapeHtml(gloss)}</p>`;
 }
 
 /** Returns a step in words for a screen reader. */
 export function spokenOf({ from, to, label, protocol }: Step): string {
-  if (from === to) return `${from}: ${label}.`;
+  if (from === to) return `${label}.`;
   return `${from} to ${to}, ${protocol.split(' · ')[0]}: ${label}.`;
 }
 

@@ -12,7 +12,7 @@ const CARD_LINES = 3;
 /** What a client does at this moment, and how the page shows it. */
 function statusOf(client: PlayClient, { queue }: Playground): readonly [text: string, kind: string] {
   const { app, isKilled, isPaused, isStalled, isCut } = client;
-  if (isKilled) return ['killed', 'bad'];
+  if (isKilled) return ['killed', 'killed'];
   const notes = [
     ...(isPaused ? ['paused'] : isStalled ? ['blocked'] : []),
     ...(isCut ? ['wire cut'] : []),
@@ -23,10 +23,15 @@ function statusOf(client: PlayClient, { queue }: Playground): readonly [text: st
   ];
   const after = notes.length === 0 ? '' : `, ${notes.join(', ')}`;
   const isBad = isStalled || isCut ? 'bad' : '';
-  if (app.token !== undefined) return [`holds the lock, token ${app.token}${after}`, isBad || 'holds'];
   const ahead = queue.findIndex(({ key }) => key === app.queueKey);
+  if (app.token !== undefined) {
+    // A stalled or disconnected client does not know that its key was deleted.
+    const holds = ahead === 0 ? 'holds the lock' : 'believes that it holds the lock';
+    return [`${holds}, token ${app.token}${after}`, isBad || (ahead === 0 ? 'holds' : 'bad')];
+  }
   if (app.isWaiting) return [`waits${ahead > 0 ? `, ${ahead} ahead` : ''}${after}`, isBad];
-  return [`${app.oldToken === undefined ? 'idle' : `lost the lock, old token ${app.oldToken}`}${after}`, isBad];
+  if (app.oldToken !== undefined) return [`lost the lock, old token ${app.oldToken}${after}`, isBad];
+  return [notes.join(', ') || 'idle', isBad];
 }
 
 /** Renders the cards of all clients. Each line of a log begins with its first words, and is cut at its end. */

@@ -6,32 +6,37 @@ import type { Playground } from './playground.js';
 /** Time in milliseconds that a message between two members needs. */
 const LATENCY_MS = 10;
 
-/** Adds the messages between the members to the trace, except the heartbeats and their answers. */
+/**
+ * Adds the messages between the members to the trace, except the heartbeats and their answers. A heartbeat that tells a
+ * follower of a new commit index is a message, too.
+ */
 export function tapMembers(playground: Playground): void {
   const { members, network } = playground.server;
   if (network === undefined) return;
   network.delayMs = () => LATENCY_MS;
   const send = network.send.bind(network);
   /** The last entry that each member has confirmed. */
-  const confirmed = new Map<number, number>();
+  const confirmed = members.map(({ raft }) => raft?.log.length ?? 0);
+  /** The commit index of which each member has been told. */
+  const told = members.map(({ raft }) => raft?.commitIndex ?? 0);
   network.send = (from, to, message) => {
     send(from, to, message);
-    const isNews = message.type === 'Appended' && message.success && message.matchIndex !== confirmed.get(from);
-    if (isNews) confirmed.set(from, message.matchIndex);
-    const described = isNews ? `I have entry ${message.matchIndex}` : describe(message);
+    const isNews = message.type === 'Appended' && message.success && message.matchIndex !== confirmed[from];
+    if (isNews) confirmed[from] = message.matchIndex;
+    const isCommit = message.type === 'AppendEntries' && message.leaderCommit > (told[to] ?? 0);
+    if (isCommit) told[to] = message.leaderCommit;
+    const commit = isCommit ? `entry ${message.leaderCommit} is committed` : undefined;
+    const described = isNews ? `I have entry ${message.matchIndex}` : (describe(message) ?? commit);
     const [sender, receiver] = [members[from], members[to]];
     if (described === undefined || sender === undefined || receiver === undefined) return;
     const isLost = sender.isCutOff || receiver.isCutOff || !receiver.running;
-    playground.add({
+    playground.addWithoutFrame({
       client: undefined,
       from: sender.name,
       to: receiver.name,
       label: isLost ? `${described} (lost)` : described,
       protocol: `${message.type}${'term' in message ? ` · term ${message.term}` : ''}`,
-      kind: isLost ? 'failure' : 'raft',
-      frame: undefined,
-      message: undefined,
-      windows: '',
+      kind: isLost ? 'lost' : 'raft',
     });
   };
 }

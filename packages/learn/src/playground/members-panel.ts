@@ -2,8 +2,8 @@ import { keyId, type MemoryMember, type RaftEntry, type RaftView, textOf } from 
 import { escapeHtml } from '../../../cli/src/index.js';
 import { MEMBER_ACTIONS } from './actions.js';
 import { LEDGER } from './application.js';
+import { shortKey } from './key-names.js';
 import type { Playground } from './playground.js';
-import { shortKey } from './store-panel.js';
 
 // The panel that shows the raft of each member: role, term, vote, log and commit index.
 

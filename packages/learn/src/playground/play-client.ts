@@ -72,6 +72,7 @@ export class PlayClient {
   kill(): void {
     if (this.isKilled) return;
     this.#playground.note(this.name, 'fault', `${this.name} is killed`);
+    this.app.say('is killed', 'bad');
     this.process.isKilled = true;
     this.isPaused = false;
     this.losesAnswer = false;
@@ -200,12 +201,12 @@ export class PlayClient {
   #serviceOf(member: MemoryMember): Service {
     return {
       maxMessageBytes: member.maxMessageBytes,
-      find: (path) => this.#route(member.find(path)),
+      find: (path) => this.#route(member.find(path), this.#playground.laneOf(member)),
       connect: (lost) => member.connect(lost),
     };
   }
 
-  #route(route: Route): Route {
+  #route(route: Route, lane: string): Route {
     if (!('unary' in route)) return route;
     const playground = this.#playground;
     return {
@@ -216,7 +217,14 @@ export class PlayClient {
         const isWrite = WRITES.test(route.method.path) && playground.server.revision > revision;
         if (!this.losesAnswer || !isWrite) return answer;
         this.losesAnswer = false;
-        playground.note(this.name, 'fault', `etcd applied the write of ${this.name}, but its answer is lost`);
+        playground.addWithoutFrame({
+          client: this.name,
+          from: lane,
+          to: this.name,
+          label: `etcd applied the write of ${this.name}, but its answer is lost`,
+          protocol: route.method.path.slice(route.method.path.lastIndexOf('/') + 1),
+          kind: 'lost',
+        });
         this.#breakConnections();
         return new Promise(() => {});
       },

@@ -14,6 +14,7 @@ import { Random } from '../../../../test/simulation/random.js';
 import { World } from '../../../../test/simulation/world.js';
 import type { WireFrame, WireMessage } from '../../../cli/src/index.js';
 import { LEDGER, LOCK } from './application.js';
+import { isGuardKey, shortKey } from './key-names.js';
 import { tapMembers } from './member-messages.js';
 import { PlayClient, SLICE_MS } from './play-client.js';
 
@@ -47,9 +48,9 @@ export interface Step {
   readonly protocol: string;
   /**
    * `event` is what happens at a client or at etcd. `fault` is what the visitor or a story did. `raft` is a message
-   * between two members.
+   * between two members. `lost` is a message that does not arrive.
    */
-  readonly kind: 'message' | 'renewal' | 'failure' | 'frame' | 'held' | 'event' | 'fault' | 'raft';
+  readonly kind: 'message' | 'renewal' | 'failure' | 'frame' | 'held' | 'event' | 'fault' | 'raft' | 'lost';
   /** The number of the scene of a story, from 1. 0 outside of stories. */
   readonly scene: number;
   readonly frame: WireFrame | undefined;
@@ -133,6 +134,15 @@ export class Playground {
 
   laneOf({ name }: MemoryMember): string {
     return this.isCluster ? name : ETCD;
+  }
+
+  /** The member to or from which the latest message of a client went. The leader, if this member does not run. */
+  get calledMember(): MemoryMember {
+    const { leader, members } = this.server;
+    const { from = '', to = '' } =
+      this.steps.findLast((step) => step.client !== undefined && step.from !== step.to && !isMinor(step)) ?? {};
+    const called = members.find((member) => [from, to].includes(this.laneOf(member)));
+    return called?.running ? called : (leader ?? (members[0] as MemoryMember));
   }
 
   get isCluster(): boolean {
@@ -237,8 +247,12 @@ export class Playground {
 
   #noteAt(lane: string, kind: Step['kind'], label: string): void {
     const client = this.clients.some(({ name }) => name === lane) ? lane : undefined;
-    const none = { protocol: '', frame: undefined, message: undefined, windows: '' };
-    this.add({ ...none, client, from: lane, to: lane, label, kind });
+    this.addWithoutFrame({ protocol: '', client, from: lane, to: lane, label, kind });
+  }
+
+  /** Adds a step that is not a frame of a client. */
+  addWithoutFrame(step: Pick<Step, 'client' | 'from' | 'to' | 'label' | 'protocol' | 'kind'>): void {
+    this.add({ ...step, frame: undefined, message: undefined, windows: '' });
   }
 
   add(step: Omit<Step, 'id' | 'atMs' | 'scene'>): void {
@@ -269,12 +283,15 @@ export class Playground {
     this.commits.push({ atMs: this.nowMs, revision, changes: views });
     if (this.commits.length > MAX_COMMITS) this.commits.shift();
     const { leases } = this.server.member;
-    const isOfEndedLease = changes.every(({ type, key }) => {
+    const ended = changes.map(({ type, key }) => {
       const lease = store.get(key, revision - 1n)?.lease ?? 0n;
-      return type === EventType.DELETE && lease !== 0n && !leases.has(lease);
+      return type === EventType.DELETE && !leases.has(lease) ? lease : 0n;
     });
-    const keys = views.map(({ key }) => key).join(', ');
-    if (isOfEndedLease) this.note(undefined, 'event', `a lease has expired; etcd deletes ${keys}`);
+    const [lease = 0n] = ended;
+    if (ended.includes(0n)) return;
+    const keys = views.filter(({ key }) => !isGuardKey(key)).map(({ key }) => shortKey(key));
+    const client = this.leaseNames.get(lease.toString(16));
+    this.note(undefined, 'event', `the lease of ${client} has expired; etcd deletes ${keys.join(', ')}`);
   }
 }
 

@@ -1,13 +1,12 @@
 import { KeyRange, type KeyValueMessage, type MemoryMember, textOf } from '../../../../src/internal.js';
 import { escapeHtml } from '../../../cli/src/index.js';
 import { LOCK, TTL_SECONDS } from './application.js';
+import { isGuardKey, shortKey } from './key-names.js';
 import type { LeaseView, Playground } from './playground.js';
 
 // The panel that shows the store of a member at one of its revisions.
 
 const ALL_KEYS = new KeyRange(new Uint8Array([0]), new Uint8Array([0]));
-/** The number of characters of a lease's ID that the panel shows. */
-const ID_LENGTH = 4;
 
 /** The revisions that the store of a member has. */
 export interface Revisions {
@@ -49,10 +48,6 @@ function orderOf({ key, createRevision }: KeyValueMessage): number {
   return Number(createRevision) + (isGuardKey(textOf(key)) ? Number.MAX_SAFE_INTEGER / 2 : 0);
 }
 
-function isGuardKey(key: string): boolean {
-  return key.startsWith('etcdwire/guards/');
-}
-
 /** Describes what a revision has changed, and when. */
 export function changeOf({ commits, server }: Playground, member: number, revision: number | undefined): string {
   const store = storeOf(server, member);
@@ -68,11 +63,6 @@ export function changeOf({ commits, server }: Playground, member: number, revisi
 
 function storeOf({ members, member }: Playground['server'], index: number): MemoryMember['state']['store'] {
   return (members[index]?.state ?? member).store;
-}
-
-/** Shortens the IDs in a key. The table has little room, and the first characters of all IDs are equal. */
-export function shortKey(key: string): string {
-  return key.replace(/-\w+\/\d+$/, '').replace(/[0-9a-f]{9,}/g, (id) => `…${id.slice(-ID_LENGTH)}`);
 }
 
 function rowOf(

@@ -86,6 +86,7 @@ class Page {
     else if (button.id === 'back') this.#back(visit);
     else if (button.id === 'play') this.#play(visit);
     else if (button.id === 'next') this.#next(visit);
+    else if (button.id === 'next-story') void this.#open(storyAfter(visit).fragment, 'push');
     else if (button.id === 'try') this.#leaveStory(visit);
     else if (button.id === 'break') this.#isBreaking = !this.#isBreaking;
     else if (button.id === 'menu') this.#toggleMenu(button.getAttribute('aria-expanded') === 'false');
@@ -109,8 +110,7 @@ class Page {
 
   #next(visit: Visit): void {
     if (visit.player === undefined || visit.isOwn) this.#letPass(1_000);
-    else if (visit.player.isOver) void this.#open(neighborOf(visit.player.story.id, 1) ?? TRY, 'push');
-    else void this.#player.nextScene('scene');
+    else if (!visit.player.isOver) void this.#player.nextScene('scene');
   }
 
   #play(visit: Visit): void {
@@ -205,8 +205,13 @@ class Page {
     this.#screen.text('clock', `${(playground.nowMs / 1_000).toFixed(1)} s`);
     this.#screen.text('back', isOwn ? '‹ Undo' : '‹ Back');
     this.#screen.text('play', playLabel(visit, isMoving));
-    this.#screen.text('next', isOwn ? '+1 s' : player?.isOver ? 'Next story ›' : 'Next ›');
+    this.#screen.text('next', isOwn ? '+1 s' : 'Next ›');
     (element('back') as HTMLButtonElement).disabled = addressBefore(visit) === undefined;
+    const isOver = !isOwn && player?.isOver === true;
+    (element('next') as HTMLButtonElement).disabled = isOver;
+    // A button in another place, so that a second press of "Next" does not leave the end of the story.
+    element('next-story').hidden = !isOver;
+    this.#screen.show('next-story', isOver ? `Next story<span>: ${escapeHtml(storyAfter(visit).title)}</span> ›` : '');
     element('later').hidden = !isOwn;
     element('try').hidden = isOwn || player?.isResting === false;
     element('actions').hidden = !isOwn;
@@ -222,10 +227,12 @@ class Page {
   }
 }
 
-/** Returns the fragment of the story before or after a story. Undefined before the first story, and after the last one. */
-function neighborOf(id: string, distance: 1 | -1): string | undefined {
-  const story = STORIES[STORIES.findIndex((each) => each.id === id) + distance];
-  return story && `#story/${story.id}`;
+/** Returns the title and the fragment of the story after the present one, or of the mode without a story. */
+function storyAfter({ player }: Visit): { readonly title: string; readonly fragment: string } {
+  const story = STORIES[STORIES.findIndex(({ id }) => id === player?.story.id) + 1];
+  return story === undefined
+    ? { title: 'Try it yourself', fragment: TRY }
+    : { title: story.title, fragment: `#story/${story.id}` };
 }
 
 /** Returns the fragment of the state before: of the scene before, or without the last action of the visitor. */
@@ -236,7 +243,7 @@ function addressBefore(visit: Visit): string | undefined {
   if (untilMs > 0) return fragmentOf({ start, actions, untilMs: 0 });
   if (start.kind === 'try') return undefined;
   if (start.isOwn) return fragmentOf({ start: { ...start, isOwn: false }, actions, untilMs: 0 });
-  return start.scene > 1 ? `#story/${start.id}/${start.scene - 1}` : neighborOf(start.id, -1);
+  return start.scene > 1 ? `#story/${start.id}/${start.scene - 1}` : undefined;
 }
 
 function playLabel({ isOwn, player }: Visit, isMoving: boolean): string {
@@ -248,7 +255,7 @@ function playLabel({ isOwn, player }: Visit, isMoving: boolean): string {
 /** Renders the links to the stories and to the modes without a story. */
 function navigationHtml(): string {
   const group = (title: string, links: readonly (readonly [href: string, title: string])[]): string =>
-    `<h2>${title}</h2><ul>${links.map(([href, text]) => `<li><a href="${href}">${text}</a></li>`).join('')}</ul>`;
+    `<section><h2>${title}</h2><ul>${links.map(([href, text]) => `<li><a href="${href}">${text}</a></li>`).join('')}</ul></section>`;
   const stories = STORY_GROUPS.map((each) =>
     group(
       each.title,

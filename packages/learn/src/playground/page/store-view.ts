@@ -6,8 +6,9 @@ import { element, type Screen } from './dom.js';
 /** The panel of the store, with its choice of the member and of the revision. */
 export class StoreView {
   readonly #screen: Screen;
-  /** The member that the visitor has chosen. Undefined: the leader. */
+  /** The member that the visitor has chosen. Undefined: the member that a client has called last. */
   #chosen: number | undefined;
+  #shown = 0;
   /** The revision that the visitor has chosen. Undefined: the latest one. */
   #revision: number | undefined;
 
@@ -19,7 +20,7 @@ export class StoreView {
     });
   }
 
-  /** Shows the leader and its latest revision again. */
+  /** Shows the member that a client has called last, and its latest revision, again. */
   reset(): void {
     this.#chosen = undefined;
     this.#revision = undefined;
@@ -31,8 +32,10 @@ export class StoreView {
   }
 
   render(playground: Playground): void {
-    const { members, leader } = playground.server;
-    const member = this.#chosen ?? (leader === undefined ? 0 : members.indexOf(leader));
+    const { members } = playground.server;
+    const member = this.#chosen ?? members.indexOf(playground.calledMember);
+    if (member !== this.#shown) this.#revision = undefined;
+    this.#shown = member;
     const { first, last } = revisionsOf(playground, member);
     if (this.#revision !== undefined && (this.#revision >= last || this.#revision < first)) this.#revision = undefined;
     const slider = element('revision') as HTMLInputElement;

@@ -17,12 +17,12 @@ export const LOCK_STORIES: readonly Story[] = [
       {
         says: 'B asks too. It puts its own key, sees that the key of A is older, and watches only that key.',
         does: (stage) => stage.queues(stage.b),
-        shows: 'watch ',
+        shows: 'watch the queue key of A',
       },
       {
         says: 'C asks as well. Its key is the youngest, so C watches the key of B, which is just ahead.',
         does: (stage) => stage.queues(stage.c),
-        shows: 'watch ',
+        shows: 'watch the queue key of B',
       },
       {
         says: 'A unlocks: it deletes its key. Only B receives an event. C sleeps on.',
@@ -77,7 +77,7 @@ export const LOCK_STORIES: readonly Story[] = [
           await stage.until('the lease of A expires', () => stage.playground.leases.length < leases);
           await stage.until('B holds the lock', () => stage.b.app.token !== undefined);
         },
-        shows: 'a lease has expired',
+        shows: 'the lease of A has expired',
       },
       {
         says: 'etcd deleted the key of A together with its lease. B received the event and holds the lock.',
@@ -106,7 +106,7 @@ export const LOCK_STORIES: readonly Story[] = [
           stage.a.pause();
           await stage.until('B holds the lock', () => stage.b.app.token !== undefined);
         },
-        shows: 'a lease has expired',
+        shows: 'the lease of A has expired',
       },
       {
         says: 'B holds the lock now, with a greater token, and writes.',

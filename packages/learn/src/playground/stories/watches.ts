@@ -18,7 +18,7 @@ export const WATCH_STORIES: readonly Story[] = [
       {
         says: 'B watches the ledger.',
         does: (stage) => stage.watches(stage.b),
-        shows: 'watch ',
+        shows: 'watch ledger',
       },
       {
         says: 'A writes, and B receives an event. Each event carries the revision that made it.',
