@@ -93,6 +93,15 @@ test('the trace of the playground shows an expired lease with its client, and wi
   expect(label).toMatch(/^the lease of A has expired; etcd deletes jobs\/…\w{4}$/);
 });
 
+test('the trace of the playground shows how a put passes through the members, and no entry from before the put', async () => {
+  const { playground } = await played('put');
+  const between = playground.steps.filter(({ kind }) => kind === 'raft');
+  expect(between.map(({ from, to, label }) => `${from} ${to} ${label}`).toSorted()).toEqual([
+    ...['m0 m1 append entry 2', 'm0 m1 entry 2 is committed', 'm0 m2 append entry 2', 'm0 m2 entry 2 is committed'],
+    ...['m1 m0 I have entry 2', 'm1 m0 a write for the leader', 'm2 m0 I have entry 2'],
+  ]);
+});
+
 /** The status of each client. */
 function statuses({ playground }: Visit): readonly string[] {
   return [...cardsHtml(playground, undefined).matchAll(/id="status-\w">([^<]*)</g)].map(
@@ -105,6 +114,7 @@ test.each<readonly [string, readonly string[]]>([
   ['#story/dies/2', ['killed', 'waits, 1 ahead', 'idle']],
   ['#story/stale/2', ['believes that it holds the lock, token 2, paused', 'holds the lock, token 4', 'idle']],
   ['#story/stale/5', ['lost the lock, old token 2', 'holds the lock, token 4', 'idle']],
+  ['#story/put/1', ['idle', 'writing …', 'idle']],
 ])('the cards of the clients at %s say %j', async (fragment, expected) => {
   expect(statuses(await visited(fragment))).toEqual(expected);
 });
@@ -112,6 +122,7 @@ test.each<readonly [string, readonly string[]]>([
 test.each([
   ['#story/cut-off/2', 'm0'],
   ['#story/cut-off/3', 'm2'],
+  ['#story/put/1', 'm1'],
 ])('the member that a client has called last at %s is %s', async (fragment, expected) => {
   expect((await visited(fragment)).playground.calledMember.name).toBe(expected);
 });

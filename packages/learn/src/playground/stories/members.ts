@@ -2,7 +2,66 @@ import type { Story } from './stage.js';
 
 // The stories about three members that agree by raft. m0 leads at the start.
 
+/** Simulated time in milliseconds for each message between two members, in the story that follows one put. */
+const SLOW_MS = 400;
+
 export const MEMBER_STORIES: readonly Story[] = [
+  {
+    id: 'put',
+    title: 'Where a put goes',
+    question: 'What happens inside etcd between a put and its answer?',
+    members: 3,
+    scenes: [
+      {
+        says: 'B puts the key ledger, and calls m1, a follower. Only the leader adds entries to the log, so m1 forwards the put to m0.',
+        does: async (stage) => {
+          stage.slowMembers(SLOW_MS);
+          stage.check('m0 leads', stage.leader === 'm0');
+          stage.b.app.write();
+          await stage.until('m1 forwards the put', () =>
+            stage.playground.steps.some(({ label }) => label === 'a write for the leader'),
+          );
+        },
+        shows: 'a write for the leader',
+      },
+      {
+        says: 'm0 appends the put to its log as entry 2, and sends the entry to m1 and m2. Meanwhile, a real etcd also writes it to its disk. This page has no disks.',
+        does: async (stage) => {
+          await stage.until('m0 has the entry', () => stage.logs(2) === 'm0');
+          stage.check('no member has committed it', stage.commits(2) === '');
+        },
+        shows: 'append entry 2',
+      },
+      {
+        says: 'm1 and m2 append the entry to their logs, write it to their disks, and confirm it. The border of the entry is dashed, because no member has committed it.',
+        does: async (stage) => {
+          await stage.until('all members have the entry', () => stage.logs(2) === 'm0, m1, m2');
+          stage.check('no member has committed it', stage.commits(2) === '');
+        },
+        shows: 'I have entry 2',
+      },
+      {
+        says: 'm0 has the first confirmation, so two of three members have the entry: a majority. m0 commits the entry, applies it to its store, and tells the followers.',
+        does: async (stage) => {
+          await stage.until('m0 commits the entry', () => stage.commits(2) !== '');
+          stage.check('only m0 has committed it', stage.commits(2) === 'm0');
+        },
+        shows: 'entry 2 is committed',
+      },
+      {
+        says: 'm1 learns that entry 2 is committed. It applies the entry to its own store, and answers B.',
+        does: async (stage) => {
+          await stage.until('B has the answer', () => stage.b.app.lastWrite === 'applied');
+          stage.check('all members have committed it', stage.commits(2) === 'm0, m1, m2');
+        },
+        shows: 'put applied',
+      },
+      {
+        says: 'The answer means that a majority has the put on its disks, so the loss of one member cannot undo it. All members apply one log in one order, so their stores become equal.',
+        shows: 'put applied',
+      },
+    ],
+  },
   {
     id: 'leader-dies',
     title: 'The leader dies',

@@ -43,6 +43,24 @@ export class Stage {
     return this.playground.server.members[index] as MemoryMember;
   }
 
+  /** The names of the members whose log has the entry. */
+  logs(index: number): string {
+    return this.#namesOf(({ raft }) => (raft?.log.length ?? 0) >= index);
+  }
+
+  /** The names of the members that have committed the entry. */
+  commits(index: number): string {
+    return this.#namesOf(({ raft }) => (raft?.commitIndex ?? 0) >= index);
+  }
+
+  #namesOf(isMeant: (member: MemoryMember) => boolean): string {
+    const { members } = this.playground.server;
+    return members
+      .filter(isMeant)
+      .map(({ name }) => name)
+      .join(', ');
+  }
+
   /** The name of the leader. Empty while the members have elected none. */
   get leader(): string {
     return this.playground.server.leader?.name ?? '';
@@ -99,6 +117,12 @@ export class Stage {
     client.app.read(kind);
     await this.until(`${client.name} has an answer`, () => /answered|failed/.test(client.app.lastRead.state));
     return client.app.lastRead.state === 'answered' ? client.app.lastRead.entry : undefined;
+  }
+
+  /** Makes each message between two members take this time, so that a scene can end while messages are on their way. */
+  slowMembers(delayMs: number): void {
+    const { network } = this.playground.server;
+    if (network !== undefined) network.delayMs = () => delayMs;
   }
 
   /** Waits until there is a leader other than the member. */
