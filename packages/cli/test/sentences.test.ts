@@ -101,6 +101,19 @@ test.each<readonly [JsonObject, string, JsonObject, string]>([
     { responses: [{ response_range: { kvs: [{ key: 'a' }] } }] },
     'the condition is false: found a = ""',
   ],
+  [
+    {
+      compare: [
+        { key: 'etcdwire/guards/1', target: 'MOD' },
+        { key: 'a', target: 'CREATE' },
+      ],
+      success: [{ request_put: { key: 'a', value: '1' } }, { request_put: { key: 'etcdwire/guards/1', value: '1 1' } }],
+      failure: [{ request_range: { key: 'etcdwire/guards/1' } }],
+    },
+    'if a does not exist: put a = 1',
+    { responses: [{ response_range: { kvs: [{ key: 'etcdwire/guards/1', value: '1 1' }] } }] },
+    'the condition is false',
+  ],
   [{}, 'do nothing', { succeeded: true }, 'applied'],
 ])(
   'the trace describes the transaction %j as "%s", and its response %j as "%s"',
@@ -117,6 +130,9 @@ test('the trace names the range for a deletion or watch of a range, and the key 
     'watch all keys that begin with a',
   );
   expect(sentence('WatchRequest', { create_request: { key: 'jobs/2' } })).toBe('watch the queue key of contender 1');
+  expect(sentence('WatchRequest', { create_request: { key: 'a', start_revision: '3' } })).toBe(
+    'watch a from revision 3',
+  );
 });
 
 test('the trace names the new values of keys in events, and the contenders whose queue keys changed', () => {

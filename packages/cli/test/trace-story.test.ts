@@ -279,6 +279,13 @@ test('the lines show no late refusal after the client has reset the stream', () 
   ]);
 });
 
+test('the lines show no failure when the server resets a stream with NO_ERROR after a whole answer', () => {
+  expect(lines({}, [...put(), refusal('14', 'no leader'), reset('received', 1, 'NO_ERROR')])).toEqual([
+    'put a = 1  · Put · stream 1',
+    'refused: no leader  · Put · stream 1 · outcome unknown',
+  ]);
+});
+
 test('FrameDescriber forgets a call that the client has reset', () => {
   const describer = new FrameDescriber({ contenderOf: () => undefined, isPrefix: () => false }, false);
   for (const frame of [...put(), reset('sent', 1, 'CANCEL')]) describer.describe(withFields(frame));

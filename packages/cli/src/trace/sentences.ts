@@ -202,11 +202,12 @@ function txnResponse(response: JsonObject, queue: Queue, request: JsonObject): s
   return found.length === 0 ? result : `${result}: ${found.join(', ')}`;
 }
 
-/** Returns what the reads of a transaction have found, also those in nested transactions. */
+/** Returns what the reads of a transaction have found, also those in nested transactions. Leaves out guards. */
 function foundIn({ succeeded, responses }: JsonObject, queue: Queue, request: JsonObject): string[] {
   const operations = objectsIn(succeeded ? request.success : request.failure);
   return objectsIn(responses).flatMap(({ response_range, response_txn }, index) => {
     const { request_range, request_txn } = operations[index] ?? {};
+    if (isJsonObject(request_range) && isGuard(request_range.key)) return [];
     if (isJsonObject(response_range) && isJsonObject(request_range))
       return [rangeResponse(response_range, queue, request_range)];
     return isJsonObject(response_txn) && isJsonObject(request_txn) ? foundIn(response_txn, queue, request_txn) : [];
@@ -216,7 +217,8 @@ function foundIn({ succeeded, responses }: JsonObject, queue: Queue, request: Js
 function watchRequest({ create_request, cancel_request }: JsonObject, queue: Queue): string {
   if (isJsonObject(cancel_request)) return 'cancel the watch';
   if (!isJsonObject(create_request)) return 'report the progress of the watch';
-  return `watch ${rangeName(create_request, queue)}`;
+  const start = textIn(create_request.start_revision) || '0';
+  return `watch ${rangeName(create_request, queue)}${start === '0' ? '' : ` from revision ${start}`}`;
 }
 
 function watchResponse({ created, canceled, events }: JsonObject, queue: Queue): string {

@@ -95,6 +95,8 @@ export function failureIn(frame: WireFrame, call: Call | undefined): Failure | u
     case 'reset': {
       const label = `the stream is reset: ${detail.code}`;
       if (direction === 'received') {
+        // A server may end a stream so after a whole answer (RFC 9113, section 8.1).
+        if (call === undefined && detail.code === 'NO_ERROR') return undefined;
         const code = ErrorCode[detail.code as keyof typeof ErrorCode] ?? ErrorCode.INTERNAL_ERROR;
         return { label, verdict: verdictWithoutAnswer(errorOfReset(code, where), call) };
       }
