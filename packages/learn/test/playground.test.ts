@@ -93,6 +93,16 @@ test('the trace of the playground shows an expired lease with its client, and wi
   expect(label).toMatch(/^the lease of A has expired; etcd deletes jobs\/…\w{4}$/);
 });
 
+test('the trace of the playground hides refused renewals with the other renewals', async () => {
+  const { playground } = await visited('#story/minority/4');
+  const refused = playground.steps.filter(({ label }) => label === 'refused: etcdserver: no leader');
+  expect(refused.length).toBeGreaterThan(0);
+  expect(new Set(refused.map(({ kind }) => kind))).toEqual(new Set(['renewal']));
+  expect(playground.steps.filter(({ label }) => label.includes('NO_ERROR'))).not.toContainEqual(
+    expect.objectContaining({ kind: 'failure' }),
+  );
+});
+
 test('the trace of the playground shows how a put passes through the members, and no entry from before the put', async () => {
   const { playground } = await played('put');
   const between = playground.steps.filter(({ kind }) => kind === 'raft');
@@ -123,6 +133,7 @@ test.each([
   ['#story/cut-off/2', 'm0'],
   ['#story/cut-off/3', 'm2'],
   ['#story/put/1', 'm1'],
+  ['#story/minority/4', 'm2'],
 ])('the member that a client has called last at %s is %s', async (fragment, expected) => {
   expect((await visited(fragment)).playground.calledMember.name).toBe(expected);
 });

@@ -157,7 +157,7 @@ export class PlayClient {
     const lane = this.#playground.laneOf(member);
     return tapped(this.#openerOf(member), (frame: WireFrame): void => {
       for (const { kind, ...description } of describer.describe(withFields(frame))) {
-        const isRenewal = description.message?.typeName.startsWith('etcdserverpb.LeaseKeepAlive') ?? false;
+        const isRenewal = description.protocol.startsWith('LeaseKeepAlive');
         const [from, to] = frame.direction === 'sent' ? [this.name, lane] : [lane, this.name];
         const shownKind = isRenewal ? 'renewal' : kind;
         this.#playground.add({ ...description, client: this.name, from, to, frame, kind: shownKind });

@@ -136,11 +136,11 @@ export class Playground {
     return this.isCluster ? name : ETCD;
   }
 
-  /** The member to or from which the latest message of a client went. The leader, if this member does not run. */
+  /** The member to or from which the latest message of a client went. If this member does not run, the leader. */
   get calledMember(): MemoryMember {
     const { leader, members } = this.server;
     const { from = '', to = '' } =
-      this.steps.findLast((step) => step.client !== undefined && step.from !== step.to && !isMinor(step)) ?? {};
+      this.steps.findLast(({ client, kind }) => client !== undefined && kind === 'message') ?? {};
     const called = members.find((member) => [from, to].includes(this.laneOf(member)));
     return called?.running ? called : (leader ?? (members[0] as MemoryMember));
   }

@@ -48,6 +48,7 @@ export const LOCK_STORIES: readonly Story[] = [
           const tokens = held.map(({ label }) => label.match(/\d+$/)?.[0]);
           return `The fencing tokens were ${tokens.join(', ')}: the revisions that created the keys. etcd puts all changes in one order, so the queue is fair.`;
         },
+        shows: 'C HOLDS THE LOCK',
       },
     ],
   },

@@ -150,6 +150,7 @@ export const MEMBER_STORIES: readonly Story[] = [
         says: 'The network works again. m2 receives the entry that it lacks, and the same read returns the latest entry.',
         does: async (stage) => {
           stage.playground.toggleCut(stage.member(2));
+          await stage.until('m2 has the entry', () => stage.logs(3) === 'm0, m1, m2');
           stage.check('the read is current', (await stage.reads(stage.c, 'linearizable')) === 'A 2');
         },
         shows: 'found ledger',
@@ -166,7 +167,7 @@ export const MEMBER_STORIES: readonly Story[] = [
     members: 3,
     scenes: [
       {
-        says: 'm0 leads, and A calls it. B calls m1 and m2. A opens a session, and unlocks at once: so far, all is well.',
+        says: 'm0 leads, and A calls it. B calls m1 and m2. All members reach each other, so A takes the lock, and releases it.',
         does: async (stage) => {
           stage.check('m0 leads', stage.leader === 'm0');
           stage.b.knows(stage.member(1), stage.member(2));
@@ -174,6 +175,7 @@ export const MEMBER_STORIES: readonly Story[] = [
           stage.a.app.unlock();
           await stage.until('the lock is free', () => stage.playground.queue.length === 0);
         },
+        shows: 'applied: no contender is ahead',
       },
       {
         says: 'The network cuts m0 off. A asks for the lock: m0 appends the entry to its log, but no other member receives it.',
@@ -212,6 +214,7 @@ export const MEMBER_STORIES: readonly Story[] = [
       {
         says: 'Two majorities of three members have a member in common. So the cluster never grants one lock on both sides of a cut.',
         does: (stage) => stage.check('only B holds the lock', stage.a.app.token === undefined),
+        shows: 'append entr',
       },
     ],
   },

@@ -38,7 +38,7 @@ export const WATCH_STORIES: readonly Story[] = [
           stage.b.mendWire();
           await stage.until('B has seen all entries', () => stage.b.app.seen.length >= 4);
         },
-        shows: 'ledger = A 2',
+        shows: 'watch ledger from revision 3',
       },
       {
         says: 'None is missed: B has all entries, in their order, and none of them twice.',
@@ -85,6 +85,7 @@ export const WATCH_STORIES: readonly Story[] = [
       },
       {
         says: 'No client can deliver events that are gone. It must say so, and etcdwire does.',
+        shows: 'watch canceled',
       },
     ],
   },
