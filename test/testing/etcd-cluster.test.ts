@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Authority } from '../../packages/cli/src/proxy/authority.js';
+import { AlarmAction, AlarmType } from '../../src/gen/etcdserverpb/rpc.js';
 import { prefix } from '../../src/index.js';
 import { EtcdCluster, type StartEtcdOptions } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';
@@ -55,6 +56,18 @@ test('an `EtcdCluster` keeps its data when one member joins and another member i
   const etcd = openClient({ endpoints: cluster.endpoints });
   expect((await etcd.cluster.memberList()).members).toHaveLength(3);
   expect((await etcd.range(prefix('k'))).count).toBe(1);
+});
+
+test('`start` of a member resolves while the cluster has an alarm', async (context) => {
+  const cluster = await ownCluster(1);
+  if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
+  const [member] = cluster.members;
+  const etcd = openClient({ endpoints: cluster.endpoints });
+  for (const alarm of [AlarmType.NOSPACE, AlarmType.CORRUPT])
+    await etcd.raw.maintenance.alarm({ action: AlarmAction.ACTIVATE, alarm });
+  await member?.kill();
+  await member?.start();
+  expect((await etcd.maintenance.alarms()).alarms).toHaveLength(2);
 });
 
 test('an `EtcdCluster` runs with `fsync` if an argument asks for it', async (context) => {

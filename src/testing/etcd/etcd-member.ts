@@ -136,12 +136,12 @@ export class EtcdMember {
 
   /**
    * Resolves with whether the health check of the member succeeds within 2 s. It fails, for example, while the cluster
-   * has no leader.
+   * has no leader. Alarms do not count, because a member serves most requests in spite of an alarm.
    */
   async healthy(): Promise<boolean> {
     const timeout = new AbortController();
     const stopTimer = after(HEALTH_TIMEOUT_MS, () => timeout.abort());
-    const health = await fetch(`${this.ownUrl}/health`, { signal: timeout.signal })
+    const health = await fetch(`${this.ownUrl}/health?exclude=NOSPACE&exclude=CORRUPT`, { signal: timeout.signal })
       .then((response) => response.text())
       .catch(() => '')
       .finally(stopTimer);
