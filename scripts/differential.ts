@@ -8,6 +8,7 @@ import type { MemoryVersion } from '../src/testing/memory/settings.js';
 import { compare, showMismatch } from '../test/differential/compare.js';
 import { memoryTarget } from '../test/differential/memory-target.js';
 import { rpcs } from '../test/differential/methods.js';
+import { Player } from '../test/differential/player.js';
 import { CONFIRMATIONS, type Counts, type Failure, kindOf, noCounts, run } from '../test/differential/run.js';
 import { PROFILE_NAMES } from '../test/differential/sequence.js';
 import type { Step } from '../test/differential/step.js';
@@ -21,13 +22,13 @@ import { UNREACHABLE } from './differential/unreachable.js';
 const VERSIONS: readonly MemoryVersion[] = ['3.5', '3.6', '3.7'];
 const USAGE = `npm run test:differential -- [--requests N] [--seed S] [--versions 3.5,3.6,3.7] [--profiles kv,...] [--replay FILE]
 npm run test:differential -- --between 3.5,3.6 [--requests N] [--seed S]
-npm run test:differential -- --members 3 [--requests N] [--seed S] [--versions 3.6]
+npm run test:differential -- --members 3 [--sequences N] [--seed S] [--versions 3.6]
 
 --requests is the number of requests for each version, 100000 by default. --versions names the versions, by default all
 local versions. --profiles names some of ${PROFILE_NAMES.join(', ')}; the default is all of them.
 --replay plays a sequence that a failed run has saved. --between lists the differences between two versions of etcd.
---members 3 compares clusters of three members, with elections, cuts and restarts between the requests. Each of them
-takes some seconds, so choose a small number of requests.
+--members 3 compares clusters of three members, with elections, cuts, kills and new members between the requests. It plays
+--sequences sequences of 30 steps, by default 300, whose seeds are --seed and the numbers after it.
 `;
 /** Maximum number of kinds of differences that --between lists. */
 const MOST_KINDS = 100;
@@ -41,6 +42,7 @@ interface Arguments {
   readonly replay: string | undefined;
   readonly between: readonly [MemoryVersion, MemoryVersion] | undefined;
   readonly members: number;
+  readonly sequences: number;
 }
 
 /** The result of the run for one version. */
@@ -119,7 +121,8 @@ async function replay(file: string, versions: readonly MemoryVersion[]): Promise
   for (const version of versions) {
     const [left, right] = [memoryTarget(version), await realTarget(version)];
     try {
-      const mismatch = await compare(steps, await left.next(), await right.next());
+      const players = [new Player([await left.next()]), new Player([await right.next()])] as const;
+      const mismatch = await compare(steps, players);
       const text = mismatch === undefined ? 'no difference' : showMismatch(steps, mismatch, [left.name, right.name]);
       process.stdout.write(`${version}: ${text}\n`);
       if (mismatch !== undefined) process.exitCode = 1;
@@ -204,6 +207,7 @@ async function readArguments(): Promise<Arguments> {
         replay: { type: 'string' },
         between: { type: 'string' },
         members: { type: 'string', default: '1' },
+        sequences: { type: 'string', default: '300' },
         help: { type: 'boolean', default: false },
       },
     });
@@ -211,9 +215,14 @@ async function readArguments(): Promise<Arguments> {
       process.stdout.write(USAGE);
       process.exit(0);
     }
-    const [requests, seed] = [Number(values.requests), Number(values.seed)];
-    if (!(Number.isInteger(requests) && requests > 0))
-      throw new Error(`--requests: got "${values.requests}"; allowed: whole numbers above 0`);
+    const [requests, sequences, seed] = [values.requests, values.sequences, values.seed].map(Number) as [
+      number,
+      number,
+      number,
+    ];
+    for (const [name, count] of Object.entries({ requests, sequences }))
+      if (!(Number.isInteger(count) && count > 0))
+        throw new Error(`--${name}: got "${values[name as 'requests']}"; allowed: whole numbers above 0`);
     if (!Number.isInteger(seed)) throw new Error(`--seed: got "${values.seed}"; allowed: whole numbers`);
     const profiles = values.profiles?.split(',');
     checkList('profiles', profiles, PROFILE_NAMES);
@@ -227,7 +236,7 @@ async function readArguments(): Promise<Arguments> {
       throw new Error(`--between: got "${values.between}"; allowed: two versions, such as 3.5,3.6`);
     checkList('members', [values.members], ['1', '3']);
     const members = Number(values.members);
-    return { requests, seed, versions, profiles, replay: values.replay, between, members } as Arguments;
+    return { requests, seed, versions, profiles, replay: values.replay, between, members, sequences } as Arguments;
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
     process.exit(2);

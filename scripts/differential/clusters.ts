@@ -1,62 +1,52 @@
 import type { MemoryVersion } from '../../src/testing/memory/settings.js';
 import { memoryCluster, realCluster } from '../../test/differential/cluster-control.js';
-import { type ClusterMismatch, compareClusters } from '../../test/differential/cluster-run.js';
-import type { ClusterStep } from '../../test/differential/cluster-steps.js';
+import { type ClusterResult, compareClusters } from '../../test/differential/cluster-run.js';
+import { kindsOf } from '../../test/differential/cluster-steps.js';
+import { showMismatch } from '../../test/differential/compare.js';
 
 /** Where to begin, and when to stop. */
 interface ClusterArguments {
-  /** The number of requests after which the comparison stops. */
-  readonly requests: number;
+  /** The number of sequences after which the comparison stops. */
+  readonly sequences: number;
   readonly seed: number;
 }
 
 /**
- * Sends sequences of requests to a `MemoryEtcd` with three members and to a real cluster of three, with elections, cuts
- * and restarts between the requests, and compares every answer. Returns whether there was no difference. A difference
- * counts if it appears again when the sequence is played again.
+ * Sends sequences of requests to a `MemoryEtcd` with three members and to a real cluster of three, with elections, cuts,
+ * kills and new members between the requests, and compares every answer. Each sequence has its own seed: the next one
+ * after that of the sequence before. Returns whether there was no difference. A difference counts if it appears again
+ * when the sequence is played again.
  */
-export async function testClusters(version: MemoryVersion, { requests, seed }: ClusterArguments): Promise<boolean> {
+export async function testClusters(version: MemoryVersion, { sequences, seed }: ClusterArguments): Promise<boolean> {
   const real = await realCluster(version);
-  const counts = { requests: 0, faults: 0, sequences: 0 };
-  const count = (step: ClusterStep): void => {
-    if ('rpc' in step) counts.requests += 1;
-    else counts.faults += 1;
-  };
-  const play = async (sequenceSeed: number): Promise<ClusterMismatch | undefined> => {
+  const counts = new Map<string, number>();
+  const add = (name: string): void => void counts.set(name, (counts.get(name) ?? 0) + 1);
+  const play = async (sequenceSeed: number): Promise<ClusterResult> => {
     const memory = memoryCluster(version);
     try {
-      return await compareClusters(sequenceSeed, [memory, real], count);
+      return await compareClusters(sequenceSeed, [memory, real], (step) => kindsOf(step).forEach(add));
     } finally {
       await memory.close();
     }
   };
+  const summary = (): string => [...counts].map(([name, count]) => `${name} ${count}`).join(', ');
   try {
-    for (let next = seed; counts.requests < requests; next += 1) {
-      counts.sequences += 1;
-      const mismatch = (await play(next)) && (await play(next));
-      if (mismatch !== undefined) {
-        process.stdout.write(`${describe(mismatch, next)}\n`);
-        return false;
+    for (let next = seed; next < seed + sequences; next += 1) {
+      const { steps, mismatch } = await play(next);
+      add(steps.some((step) => 'rpc' in step && step.rpc === 'auth.authEnable') ? 'guarded' : 'open');
+      if (mismatch === undefined) process.stderr.write(`${version}, seed ${next}: ${summary()}\n`);
+      else {
+        const { mismatch: again } = await play(next);
+        process.stdout.write(
+          `Difference in the sequence of seed ${next}${again === undefined ? '' : ', which appeared again'}:\n` +
+            `${showMismatch(steps, again ?? mismatch, ['MemoryEtcd', 'etcd'])}\n`,
+        );
+        if (again !== undefined) return false;
       }
-      process.stderr.write(`${version}: ${summary(counts)}\n`);
     }
-    process.stdout.write(`seed ${seed}: no difference in ${summary(counts)}\n`);
+    process.stdout.write(`seed ${seed}: no difference in ${sequences} sequences: ${summary()}\n`);
     return true;
   } finally {
     await real.close();
   }
-}
-
-function summary({ requests, faults, sequences }: Record<'requests' | 'faults' | 'sequences', number>): string {
-  return `${requests} requests and ${faults} elections, cuts and restarts in ${sequences} sequences`;
-}
-
-function describe({ steps, index, first, left, right }: ClusterMismatch, seed: number): string {
-  return [
-    `Difference in the sequence of seed ${seed}, which appeared again:`,
-    ...steps.slice(0, index + 1).map((step, at) => `${String(at + 1).padStart(3)}. ${JSON.stringify(step)}`),
-    `first difference: ${first.path}`,
-    `MemoryEtcd ${JSON.stringify(left)}`,
-    `etcd       ${JSON.stringify(right)}`,
-  ].join('\n');
 }

@@ -297,7 +297,7 @@ const memberId = weighted<Integer>(
  * and never accepts the ID of a removed member again. "$last" is the URL of the last learner. "$peerUrl" is the URL of
  * the member that answers.
  */
-const peerUrls = weighted<string[]>(
+export const peerUrls = weighted<string[]>(
   [8, fc.constant(['$new'])],
   [
     1,

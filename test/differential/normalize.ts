@@ -14,7 +14,7 @@ const LARGEST_GIVEN_ID = 2n ** 40n;
 /** The number of bytes up to which `Normalizer.bytes` shows all bytes. */
 const SHOWN_BYTES = 80;
 /** How long a sequence may take, in seconds: the maximum difference between the granted and the remaining TTL. */
-const LONGEST_SEQUENCE_S = 20n;
+const LONGEST_SEQUENCE_S = 50n;
 
 const REVISIONS = new Set(['revision', 'createRevision', 'modRevision', 'compactRevision', 'hashRevision', 'rev']);
 const SIZES = new Set(['dbSize', 'dbSizeInUse', 'raftIndex', 'raftAppliedIndex', 'remainingBytes']);
@@ -22,6 +22,11 @@ const MEMBER_IDS = new Set(['memberId', 'leader', 'Member.id']);
 const LEASE_IDS = new Set(['lease', 'id']);
 /** The lists whose order etcd does not define. */
 const UNORDERED = new Set(['LeaseTimeToLiveResponse.keys', 'AlarmResponse.alarms', 'StatusResponse.errors']);
+/**
+ * The same lists for a cluster. Its followers do not know when a lease expires, and a new leader renews all leases in
+ * random order: `unsafeLeases` and `Promote` in etcd's `lease/lessor.go`.
+ */
+export const UNORDERED_IN_CLUSTER = new Set([...UNORDERED, 'LeaseLeasesResponse.leases']);
 const MEMBER_LISTS = new Set(['members']);
 
 /** Normalizes the responses of one target in one sequence. */
@@ -31,11 +36,15 @@ export class Normalizer {
   readonly #counts = new Map<string, number>();
   /** The revision of the authentication store at the start of the sequence. */
   authBase = 0n;
-  /** The member's own name and URLs, each with the text that replaces it in normal form. */
+  /** The names and URLs of the members, each with the text that replaces it in normal form. */
   readonly ownTexts = new Map<string, string>();
 
-  constructor(symbols: Symbols) {
+  /** The lists whose order etcd does not define. */
+  readonly #unordered: ReadonlySet<string>;
+
+  constructor(symbols: Symbols, unordered: ReadonlySet<string> = UNORDERED) {
     this.#symbols = symbols;
+    this.#unordered = unordered;
   }
 
   message(typeName: string, message: Readonly<Record<string, unknown>>): Normal {
@@ -90,16 +99,27 @@ export class Normalizer {
     return this.ownTexts.get(named) ?? named;
   }
 
+  readonly #byMember = (a: unknown, b: unknown): number => {
+    const key = (member: unknown): string => {
+      const { name, peerUrls } = member as { name: string; peerUrls: string[] };
+      // Members with a name come first: only the members of the cluster at the start have one.
+      return `${name === '' ? 'z' : 'a'}${peerUrls.map((url) => this.text(url)).join()}`;
+    };
+    return key(a) < key(b) ? -1 : 1;
+  };
+
   #list(
     typeName: string,
     field: FieldDescriptor,
     items: readonly unknown[],
     parent: Readonly<Record<string, unknown>>,
   ): Normal {
-    const sorted = MEMBER_LISTS.has(field.property) ? [...items].sort(byMember) : items;
+    const sorted = MEMBER_LISTS.has(field.property) ? [...items].sort(this.#byMember) : items;
     const normal = sorted.map((item) => this.#value(typeName, field, item, parent));
     const short = `${shortName(typeName)}.${field.property}`;
-    return UNORDERED.has(short) ? [...normal].sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) : normal;
+    return this.#unordered.has(short)
+      ? [...normal].sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
+      : normal;
   }
 
   #value(
@@ -150,15 +170,6 @@ export class Normalizer {
 
 function shortName(typeName: string): string {
   return typeName.slice(typeName.indexOf('.') + 1);
-}
-
-function byMember(a: unknown, b: unknown): number {
-  const key = (member: unknown): string => {
-    const { name, peerUrls } = member as { name: string; peerUrls: string[] };
-    // Members with a name come first: only the member that answers has one.
-    return `${name === '' ? 'z' : 'a'}${peerUrls.join()}`;
-  };
-  return key(a) < key(b) ? -1 : 1;
 }
 
 /** Returns the FNV-1a hash of the bytes. */

@@ -1,22 +1,25 @@
 import { pause } from '../../src/base/timers.js';
+import { Access } from './access.js';
 import { rpc } from './methods.js';
-import { type Normal, Normalizer } from './normalize.js';
+import { type Normal, Normalizer, UNORDERED_IN_CLUSTER } from './normalize.js';
 import { reset } from './reset.js';
 import { latin1, learnRevision, resolve, resolveInteger, type Symbols } from './resolve.js';
 import { type CallStep, type ExpireStep, type KeepAliveStep, type ObserveStep, type Step, streamKey } from './step.js';
 import type { Message, OpenStream, Outcome, Server } from './target.js';
-import { Tokens } from './tokens.js';
 import { Observer, type ReadKeys, WaitingCall } from './waiting.js';
-import { RESPONSE_LIMIT_MS } from './watch-stream.js';
+import { RESPONSE_LIMIT_MS, SENTINEL_KEY } from './watch-stream.js';
 import { Watches } from './watches.js';
 
 const POLL_MS = 50;
 /** Longer than the interval of 100 ms at which etcd looks for watches that have to catch up. */
 const CATCH_UP_MS = 250;
+const REQUIRE_LEADER = { hasleader: 'true' };
 
-/** Plays the steps of one sequence at one server. */
+/** The text of a time limit. etcd adds what may have caused it, which depends on the timing of an election. */
+const TIMEOUT = /^(etcdserver: request timed out), possibly due to .*/;
+
+/** Plays the steps of one sequence at one server, or at the members of a cluster. */
 export class Player {
-  readonly #server: Server;
   readonly #symbols: Symbols = {
     base: 0n,
     current: 0n,
@@ -26,54 +29,78 @@ export class Player {
     lockKeys: [],
     leaders: [],
   };
-  readonly #normalizer = new Normalizer(this.#symbols);
-  readonly #tokens: Tokens;
+  readonly access: Access;
+  readonly #normalizer: Normalizer;
   readonly #watches: Watches;
-  readonly #keepAlives = new Map<string, { readonly stream: OpenStream; wake: () => void }>();
+  readonly #keepAlives = new Map<
+    string,
+    { readonly stream: OpenStream; readonly position: number; wake: () => void }
+  >();
   readonly #waiting: WaitingCall[] = [];
   readonly #observers: Observer[] = [];
   readonly #learnerUrls: string[] = [];
 
-  constructor(server: Server) {
-    this.#server = server;
-    this.#tokens = new Tokens(server);
-    this.#watches = new Watches(server, this.#tokens, this.#symbols, this.#normalizer);
+  constructor(servers: readonly Server[]) {
+    this.access = new Access(servers);
+    this.#normalizer = new Normalizer(this.#symbols, servers.length > 1 ? UNORDERED_IN_CLUSTER : undefined);
+    this.#watches = new Watches(this.access, this.#symbols, this.#normalizer);
   }
 
   /** Removes the state that earlier sequences have left, and learns the revision at the start. */
   async start(): Promise<void> {
-    const { header, own, authRevision } = await reset(this.#server);
+    const { header, members, authRevision } = await reset(this.access.servers[0] as Server);
     Object.assign(this.#symbols, { base: header.revision, current: header.revision, compacted: header.revision });
-    this.#symbols.members.push(own.id);
     this.#normalizer.authBase = authRevision;
-    this.#normalizer.ownTexts.set(own.name, 'own name');
-    for (const url of own.peerUrls) this.#normalizer.ownTexts.set(url, '$peerUrl');
-    for (const url of own.clientUrls) this.#normalizer.ownTexts.set(url, 'own client URL');
+    for (const position of this.access.servers.keys()) {
+      const { messages } = await this.access.callAsRoot('maintenance.status', {}, position);
+      const { memberId } = (messages[0] as Message).header as { readonly memberId: bigint };
+      const own = members.find(({ id }) => id === memberId) as (typeof members)[number];
+      const name = (text: string): string => (position === 0 ? text : `${text} of member ${position}`);
+      this.#normalizer.name('member', memberId);
+      this.#symbols.members.push(memberId);
+      this.#normalizer.ownTexts.set(own.name, name('own name'));
+      for (const url of own.peerUrls) this.#normalizer.ownTexts.set(url, name('$peerUrl'));
+      for (const url of own.clientUrls) this.#normalizer.ownTexts.set(url, name('own client URL'));
+    }
   }
 
   /** Plays a step. Resolves with all responses that the server has sent because of the step, in normal form. */
   async play(step: Step): Promise<Normal> {
+    // A member answers from its own state, so it first applies the writes of earlier steps.
+    if (step.at !== undefined && !this.access.isLost(step))
+      await this.access.callAsRoot('kv.range', { key: latin1(SENTINEL_KEY) }, step.at);
     const answer = await this.#answer(step);
-    const ended = await this.#settleCalls();
-    const watches = await this.#watches.settle();
+    const settled = await this.settle();
     if ('watch' in step && step.watch === 'progress') answer.progress = this.#watches.progressOf(step);
-    const observed = await this.#settleObservers();
-    return { ...answer, ...ended, ...watches, ...observed };
+    return { ...answer, ...settled };
   }
 
-  /** Ends all streams. */
-  close(): void {
-    this.#watches.close();
-    for (const { stream } of this.#keepAlives.values()) stream.outgoing.cancel();
-    for (const observer of this.#observers) observer.close();
+  /** Resolves with the responses that the server has sent because of earlier steps. */
+  async settle(): Promise<{ readonly [property: string]: Normal }> {
+    const ended = await this.#settleCalls();
+    const watches = await this.#watches.settle();
+    const observed = await this.#settleObservers();
+    return { ...ended, ...watches, ...observed };
+  }
+
+  /** Ends all streams, or those of watches and leases at one server. */
+  close(at?: number): void {
+    this.#watches.close(at);
+    for (const [key, { stream, position }] of this.#keepAlives) {
+      if (at !== undefined && position !== at) continue;
+      stream.outgoing.cancel();
+      this.#keepAlives.delete(key);
+    }
+    if (at === undefined) for (const observer of this.#observers) observer.close();
   }
 
   /** Ends the calls that wait. */
   async finish(): Promise<void> {
     if (this.#waiting.every(({ outcome }) => outcome !== undefined)) return;
     // The waiting calls end when their leases and all keys are gone.
-    for (const service of ['kv', 'lease', 'auth']) this.#server.called.add(service);
-    await reset(this.#server);
+    const server = this.access.serverOf({}, 'kv');
+    for (const service of ['lease', 'auth']) server.called.add(service);
+    await reset(server);
     const deadline = performance.now() + RESPONSE_LIMIT_MS;
     while (this.#waiting.some(({ outcome }) => outcome === undefined) && performance.now() < deadline) await pause(1);
   }
@@ -87,18 +114,19 @@ export class Player {
   }
 
   async #call(step: CallStep): Promise<Record<string, Normal>> {
-    const { connection, called } = this.#server;
-    called.add(step.rpc.slice(0, step.rpc.indexOf('.')));
+    const { connection } = this.access.serverOf(step, step.rpc.slice(0, step.rpc.indexOf('.')));
     const {
       kind,
       request: { typeName },
     } = rpc(step.rpc);
     const request = resolve(typeName, this.#withUrls(step.request), this.#symbols);
-    const token = this.#tokens.of(step.as);
+    const token = this.access.tokenOf(step);
+    const metadata = step.requiresLeader ? REQUIRE_LEADER : {};
+    const unary = (): Promise<Outcome> => connection.unary(step.rpc, request, token, metadata);
     if (step.rpc === 'kv.compact') await this.#catchUp();
-    if (step.rpc === 'lock.lock' || step.rpc === 'election.campaign')
-      return this.#callThatWaits(step.rpc, request, () => connection.unary(step.rpc, request, token));
-    if (kind === 'unary') return this.#report(step, request, await connection.unary(step.rpc, request, token));
+    const mayWait = step.rpc === 'lock.lock' || step.rpc === 'election.campaign';
+    if (mayWait && !this.access.isLost(step)) return this.#callThatWaits(step.rpc, request, unary);
+    if (kind === 'unary') return this.#report(step, request, await unary());
     return this.#report(step, request, await connection.collect(step.rpc, request, token));
   }
 
@@ -136,7 +164,8 @@ export class Player {
     readonly problem: string;
     readonly reason: string;
   }): Normal {
-    return { code, text: problem, reason };
+    const text = problem.replace(TIMEOUT, '$1');
+    return { code, text, reason: text === problem ? reason : 'Timeout' };
   }
 
   /** Describes a snapshot without its bytes, which differ from server to server. */
@@ -160,7 +189,7 @@ export class Player {
   /** Remembers the IDs and revisions of a response, for later steps. */
   #learn(name: string, request: Message, message: Message): void {
     learnRevision(this.#symbols, message);
-    this.#tokens.learn(name, request, message);
+    this.access.learn(name, request, message);
     if (name === 'kv.compact') this.#symbols.compacted = request.revision as bigint;
     if (name === 'lease.leaseGrant' && (request.id ?? 0n) === 0n) this.#symbols.leases.push(message.id as bigint);
     if (name === 'cluster.memberAdd') this.#symbols.members.push((message.member as { id: bigint }).id);
@@ -168,14 +197,14 @@ export class Player {
     if (name === 'election.campaign') this.#symbols.leaders.push(message.leader);
   }
 
-  async #keepAlive({ keepAlive, stream: index, as }: KeepAliveStep): Promise<Record<string, Normal>> {
-    const { connection, called } = this.#server;
-    called.add('lease');
-    const key = streamKey(index, as);
+  async #keepAlive(step: KeepAliveStep): Promise<Record<string, Normal>> {
+    const { connection } = this.access.serverOf(step, 'lease');
+    const key = streamKey(step);
     let open = this.#keepAlives.get(key);
     if (open === undefined || open.stream.ended) {
       const created = {
-        stream: connection.open('lease.leaseKeepAlive', this.#tokens.of(as), () => created.wake()),
+        stream: connection.open('lease.leaseKeepAlive', this.access.tokenOf(step), () => created.wake()),
+        position: step.at ?? 0,
         wake: () => {},
       };
       open = created;
@@ -183,7 +212,7 @@ export class Player {
     }
     const { stream } = open;
     const before = stream.messages.length;
-    stream.outgoing.send({ id: resolveInteger(keepAlive, this.#symbols) });
+    stream.outgoing.send({ id: resolveInteger(step.keepAlive, this.#symbols) });
     const deadline = performance.now() + RESPONSE_LIMIT_MS;
     while (stream.messages.length === before && !stream.ended && performance.now() < deadline) {
       const stop = new AbortController();
@@ -193,10 +222,10 @@ export class Player {
     return this.#normal('lease.leaseKeepAlive', { messages: stream.messages.slice(before), error: stream.error });
   }
 
-  async #observe({ observe, as }: ObserveStep): Promise<Record<string, Normal>> {
-    const { connection, called } = this.#server;
-    called.add('election');
-    const token = this.#tokens.of(as);
+  async #observe(step: ObserveStep): Promise<Record<string, Normal>> {
+    const { observe } = step;
+    const { connection } = this.access.serverOf(step, 'election');
+    const token = this.access.tokenOf(step);
     const stream = connection.open('election.observe', token, () => {});
     stream.outgoing.send({ name: latin1(observe) });
     stream.outgoing.end();
@@ -248,7 +277,7 @@ export class Player {
     const request = { id: resolveInteger(expire, this.#symbols) };
     const deadline = performance.now() + RESPONSE_LIMIT_MS;
     for (;;) {
-      const outcome = await this.#tokens.callAsRoot('lease.leaseTimeToLive', request);
+      const outcome = await this.access.callAsRoot('lease.leaseTimeToLive', request);
       const [message] = outcome.messages;
       const granted = (message?.grantedTtl ?? 0n) as bigint;
       const isOver = message === undefined || granted === 0n || granted > LONGEST_EXPIRING_TTL_S;
@@ -267,7 +296,7 @@ export class Player {
   }
 
   readonly #readKeys: ReadKeys = async (request) => {
-    const { messages } = await this.#tokens.callAsRoot('kv.range', request);
+    const { messages } = await this.access.callAsRoot('kv.range', request);
     return (messages[0]?.kvs ?? []) as Awaited<ReturnType<ReadKeys>>;
   };
 

@@ -13,7 +13,8 @@ interface OwnMember {
 /** The state of a server after `reset`. */
 export interface ResetState {
   readonly header: { readonly revision: bigint };
-  readonly own: OwnMember;
+  /** The members of the cluster at the start. */
+  readonly members: readonly OwnMember[];
   readonly authRevision: bigint;
 }
 
@@ -60,14 +61,14 @@ export async function reset(server: Server): Promise<ResetState> {
     await remove('lease.leaseLeases', 'leases', ({ id }: { id: bigint }) =>
       connection.unary('lease.leaseRevoke', { id }),
     );
-  const own = await resetMembers(server, call);
+  const members = await resetMembers(server, call);
   await call('kv.deleteRange', ALL_KEYS);
   // Compacts twice, because `HashKV` still shows the hash of the compaction before the last one.
   await compactAfterPuts(call);
   const header = await compactAfterPuts(call);
   const { authRevision } = await call('auth.authStatus', {});
   called.clear();
-  return { header, own, authRevision: authRevision as bigint };
+  return { header, members, authRevision: authRevision as bigint };
 }
 
 /** Changes a key and deletes it, and then compacts. */
@@ -78,19 +79,19 @@ async function compactAfterPuts(call: Call): Promise<ResetState['header']> {
   return header;
 }
 
-/** Removes the learners, and restores the peer URL of the member that answers. */
-async function resetMembers(server: Server, call: Call): Promise<OwnMember> {
+/** Removes the members that never started, so have no name, and restores the peer URL of the member that answers. */
+async function resetMembers(server: Server, call: Call): Promise<OwnMember[]> {
   const { header, members } = (await call('cluster.memberList', {})) as unknown as {
     header: { memberId: bigint };
     members: OwnMember[];
   };
   const own = members.find(({ id }) => id === header.memberId);
   if (own === undefined) throw new Error('a member that answers is not in its own list of members');
-  for (const { id } of members) if (id !== own.id) await call('cluster.memberRemove', { id });
+  for (const { id, name } of members) if (name === '') await call('cluster.memberRemove', { id });
   server.peerUrls ??= own.peerUrls;
   const { peerUrls } = server;
   if (peerUrls.join() !== own.peerUrls.join()) await call('cluster.memberUpdate', { id: own.id, peerUrls });
-  return { ...own, peerUrls };
+  return members.filter(({ name }) => name !== '').map((each) => (each === own ? { ...own, peerUrls } : each));
 }
 
 function resultOf(name: string, { messages, error }: Outcome): Message {

@@ -66,7 +66,7 @@ export function resolveInteger(integer: Integer, symbols: Symbols): bigint {
   if ('current' in integer) return symbols.current + BigInt(integer.current);
   if ('compacted' in integer) return symbols.compacted + BigInt(integer.compacted);
   if ('lease' in integer) return symbols.leases[integer.lease] ?? UNKNOWN_ID;
-  return symbols.members[integer.member] ?? UNKNOWN_ID;
+  return symbols.members.at(integer.member) ?? UNKNOWN_ID;
 }
 
 function resolveBytes(bytes: Bytes, symbols: Symbols): Uint8Array {

@@ -3,6 +3,7 @@ import { serverReason } from '../../src/base/status.js';
 import { pause } from '../../src/base/timers.js';
 import { compare, type Mismatch, ServerEndedError } from './compare.js';
 import type { Normal } from './normalize.js';
+import { Player } from './player.js';
 import { sequences } from './sequence.js';
 import { rpcOf, type Step } from './step.js';
 import type { Target } from './target.js';
@@ -155,8 +156,8 @@ class Checks {
     const counts = this.#original === undefined ? this.#counts : noCounts();
     counts.sequences += 1;
     try {
-      const servers = [await left.next(), await right.next()] as const;
-      const mismatch = await compare(steps, ...servers, (step, answer) => count(counts, step, answer));
+      const players = [new Player([await left.next()]), new Player([await right.next()])] as const;
+      const mismatch = await compare(steps, players, (step, answer) => count(counts, step, answer));
       if (mismatch === undefined) return undefined;
       const kind = kindOf(steps, mismatch);
       if (tolerated?.has(kind) !== true) return mismatch;

@@ -129,7 +129,7 @@ function metadataOf(token: string | undefined): Metadata {
 }
 
 /** Arguments that make etcd faster. They change no response. */
-const FAST = ['--bcrypt-cost=4'];
+export const FAST = ['--bcrypt-cost=4'];
 
 /**
  * Starts a real etcd for all sequences. If a sequence ends the process of the server, starts a new server for the next

@@ -1,23 +1,23 @@
+import type { Access } from './access.js';
 import type { Normal, Normalizer } from './normalize.js';
 import { latin1, learnRevision, resolve, type Symbols } from './resolve.js';
 import { streamKey, type WatchStep } from './step.js';
-import type { Server } from './target.js';
-import type { Tokens } from './tokens.js';
 import { SENTINEL_KEY, type WatchKind, WatchStream } from './watch-stream.js';
 
-/** The watch streams of one sequence at one server. */
+/** The watch streams of one sequence. */
 export class Watches {
-  readonly #server: Server;
-  readonly #tokens: Tokens;
+  readonly #access: Access;
   readonly #symbols: Symbols;
   readonly #normalizer: Normalizer;
   readonly #streams = new Map<string, WatchStream>();
   /** The number of puts of the sentinel key since each stream was opened. */
   readonly #sentinels = new Map<WatchStream, number>();
 
-  constructor(server: Server, tokens: Tokens, symbols: Symbols, normalizer: Normalizer) {
-    this.#server = server;
-    this.#tokens = tokens;
+  /** The position of the server of each stream. */
+  readonly #positions = new Map<WatchStream, number>();
+
+  constructor(access: Access, symbols: Symbols, normalizer: Normalizer) {
+    this.#access = access;
     this.#symbols = symbols;
     this.#normalizer = normalizer;
   }
@@ -48,14 +48,14 @@ export class Watches {
     return startRevision > 0n && startRevision < this.#symbols.compacted ? 'compacted' : 'current';
   }
 
-  async #open({ stream: index, as }: WatchStep, kind: WatchKind): Promise<WatchStream> {
-    const key = `${streamKey(index, as)} ${kind}`;
+  async #open(step: WatchStep, kind: WatchKind): Promise<WatchStream> {
+    const key = `${streamKey(step)} ${kind}`;
     const open = this.#streams.get(key);
     if (open !== undefined && !open.ended) return open;
-    const { connection, called } = this.#server;
-    called.add('watch');
-    const stream = new WatchStream(connection, this.#tokens.of(as), kind, this.#normalizer);
+    const { connection } = this.#access.serverOf(step, 'watch');
+    const stream = new WatchStream(connection, this.#access.tokenOf(step), kind, this.#normalizer);
     this.#streams.set(key, stream);
+    this.#positions.set(stream, step.at ?? 0);
     if (kind === 'future') {
       await stream.watchSentinel();
       this.#sentinels.set(stream, 0);
@@ -64,8 +64,8 @@ export class Watches {
   }
 
   /** Returns the streams with the number of the step: at most one of each kind. Some may have ended. */
-  #streamsOf({ stream, as }: WatchStep): [string, WatchStream][] {
-    return [...this.#streams].filter(([key]) => key.startsWith(`${streamKey(stream, as)} `));
+  #streamsOf(step: WatchStep): [string, WatchStream][] {
+    return [...this.#streams].filter(([key]) => key.startsWith(`${streamKey(step)} `));
   }
 
   /** Returns the last answers to requests for progress on the streams of a step. */
@@ -73,9 +73,13 @@ export class Watches {
     return Object.fromEntries(this.#streamsOf(step).map(([key, stream]) => [key, stream.lastProgress]));
   }
 
-  /** Waits until the events of all earlier changes have arrived. Resolves with the responses since the last call. */
+  /**
+   * Waits until the events of all earlier changes have arrived. Resolves with the responses since the last call. A member
+   * that is cut off knows no new changes, so its streams wait for the end of the cut.
+   */
   async settle(): Promise<Record<string, Normal>> {
-    const streams = [...this.#streams];
+    const { lost } = this.#access;
+    const streams = [...this.#streams].filter(([, stream]) => this.#positions.get(stream) !== lost);
     if (streams.length === 0) return {};
     await this.#updateRevision();
     const settle = (): Promise<unknown> =>
@@ -97,19 +101,23 @@ export class Watches {
 
   /** Learns the revision, because steps without a response, such as an expiry, may have changed it. */
   async #updateRevision(): Promise<void> {
-    const { messages } = await this.#tokens.callAsRoot('kv.range', { key: latin1(SENTINEL_KEY), serializable: true });
+    const { messages } = await this.#access.callAsRoot('kv.range', { key: latin1(SENTINEL_KEY), serializable: true });
     for (const message of messages) learnRevision(this.#symbols, message);
   }
 
   async #putSentinel(): Promise<void> {
-    const { messages, error } = await this.#tokens.callAsRoot('kv.put', { key: latin1(SENTINEL_KEY) });
+    const { messages, error } = await this.#access.callAsRoot('kv.put', { key: latin1(SENTINEL_KEY) });
     if (error !== undefined) return;
     for (const message of messages) learnRevision(this.#symbols, message);
     for (const [stream, puts] of this.#sentinels) this.#sentinels.set(stream, puts + 1);
   }
 
-  /** Ends all streams. */
-  close(): void {
-    for (const stream of this.#streams.values()) stream.close();
+  /** Ends all streams, or those at one server. */
+  close(at?: number): void {
+    for (const [key, stream] of this.#streams) {
+      if (at !== undefined && this.#positions.get(stream) !== at) continue;
+      stream.close();
+      this.#streams.delete(key);
+    }
   }
 }

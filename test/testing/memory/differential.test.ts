@@ -5,9 +5,11 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
 import { memoryCluster, realCluster } from '../../differential/cluster-control.js';
 import { compareClusters } from '../../differential/cluster-run.js';
+import { type ClusterStep, clusterSequence, kindsOf } from '../../differential/cluster-steps.js';
 import { compare, showMismatch } from '../../differential/compare.js';
 import { memoryTarget } from '../../differential/memory-target.js';
 import { rpcs } from '../../differential/methods.js';
+import { Player } from '../../differential/player.js';
 import { run } from '../../differential/run.js';
 import { sequences } from '../../differential/sequence.js';
 import { rpcOf, type Step } from '../../differential/step.js';
@@ -19,8 +21,8 @@ import { iterations, testedVersions } from '../../support/thorough.js';
 const SEED = 20_260;
 /** The number of requests for each version in `npm run test:all`. */
 const REQUESTS = 8_000;
-/** The number of sequences for three members. Each takes about 15 s, because etcd needs seconds for an election. */
-const CLUSTER_SEQUENCES = 2;
+/** The number of sequences for three members. Each takes about 5 s, because etcd needs seconds for an election. */
+const CLUSTER_SEQUENCES = 8;
 const TIMEOUT_MS = 300_000;
 const SAVED = join(import.meta.dirname, 'differential');
 
@@ -44,7 +46,8 @@ describe.each(versions)('MemoryEtcd %s', (version) => {
     const [left, right] = [memoryTarget(version), await opened(realTarget(version))];
     for (const file of readdirSync(SAVED)) {
       const steps = JSON.parse(readFileSync(join(SAVED, file), 'utf8')) as Step[];
-      const mismatch = await compare(steps, await left.next(), await right.next());
+      const players = [new Player([await left.next()]), new Player([await right.next()])] as const;
+      const mismatch = await compare(steps, players);
       if (mismatch !== undefined)
         throw new Error(`${file}: the answers differ:\n${showMismatch(steps, mismatch, [left.name, right.name])}`);
     }
@@ -52,14 +55,19 @@ describe.each(versions)('MemoryEtcd %s', (version) => {
 });
 
 describe.each(versions)('MemoryEtcd %s with three members', (version) => {
-  test('answers like a real cluster, with elections, cuts and restarts', { timeout: TIMEOUT_MS }, async () => {
+  test('answers like a real cluster, with elections, cuts, kills, new members and authentication', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
     const real = await realCluster(version);
     onTestFinished(() => real.close());
     for (let seed = SEED; seed < SEED + iterations(CLUSTER_SEQUENCES); seed += 1) {
       const memory = memoryCluster(version);
       onTestFinished(() => memory.close());
-      const mismatch = await compareClusters(seed, [memory, real]);
-      if (mismatch !== undefined) throw new Error(`the answers differ: ${JSON.stringify(mismatch, undefined, 2)}`);
+      const { steps, mismatch } = await compareClusters(seed, [memory, real]);
+      if (mismatch !== undefined)
+        throw new Error(
+          `seed ${seed}: the answers differ:\n${showMismatch(steps, mismatch, [memory.name, real.name])}`,
+        );
     }
   });
 });
@@ -75,6 +83,16 @@ describe('the differential test', () => {
     });
     expect(failure?.confirmed).toBeGreaterThan(0);
     expect(failure?.steps.length).toBeLessThanOrEqual(2);
+  });
+
+  test('generates every kind of change and watch for clusters, and enables authentication in half of the sequences', () => {
+    const sequences = Array.from({ length: 40 }, (_, index) => clusterSequence(SEED + index));
+    const kinds = new Set(sequences.flatMap((steps) => steps.flatMap(kindsOf)));
+    for (const kind of ['cut', 'kill', 'heal', 'move', 'member change', 'filters', 'fragment', 'prevKv'])
+      expect(kinds).toContain(kind);
+    const enables = (step: ClusterStep): boolean => 'rpc' in step && step.rpc === 'auth.authEnable';
+    expect(sequences.filter((steps) => steps.some(enables))).toHaveLength(20);
+    for (const steps of sequences) expect(steps.length).toBeGreaterThanOrEqual(30);
   });
 
   test('generates requests of all RPCs', () => {
