@@ -1,12 +1,15 @@
 import {
   Member as MemberMessage,
+  type MemberPromoteRequest,
   MemberRemoveRequest,
   MemberUpdateRequest,
   type ResponseHeader,
 } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
+import type { Auth } from './auth.js';
+import { andThen, untilTimeLimit } from './consensus.js';
 import type { Member } from './member.js';
-import { type Router, serverError } from './service.js';
+import { type Router, type ServerCall, StatusError, serverError } from './service.js';
 
 /** Registers the service Cluster. Members that a client adds never start: see `Membership`. */
 export function registerCluster(router: Router, member: Member): void {
@@ -46,7 +49,30 @@ export function registerCluster(router: Router, member: Member): void {
     membership.checkUpdate(request.id, request.peerUrls);
     return update(request);
   });
-  auth.serve(router, cluster.memberPromote, ({ id }) => membership.promote(id));
+  router.unary(cluster.memberPromote, (request, call) => {
+    authorizePromotion(auth, request, call);
+    // Only the leader knows whether a learner has caught up. A follower repeats the request until the time limit if the
+    // leader refuses it, for example because the leader has lost the token in a restart: `PromoteMember` in etcd's
+    // `etcdserver/server.go`.
+    const asked = member.consensus.atLeader((leader) => permitsPromotion(leader.auth, request, call));
+    return andThen(asked, (isPermitted) =>
+      isPermitted ? membership.promote(request.id) : untilTimeLimit(member.settings.clock, call),
+    );
+  });
+}
+
+function authorizePromotion(auth: Auth, request: MemberPromoteRequest, call: ServerCall): void {
+  auth.authorize(methods.cluster.memberPromote.path, request, call);
+}
+
+function permitsPromotion(auth: Auth, request: MemberPromoteRequest, call: ServerCall): boolean {
+  try {
+    authorizePromotion(auth, request, call);
+    return true;
+  } catch (error) {
+    if (error instanceof StatusError) return false;
+    throw error;
+  }
 }
 
 /** A URL with a host, a port and no path: `NewURLs` in etcd's `client/pkg/types/urls.go`. */

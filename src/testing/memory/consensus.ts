@@ -1,7 +1,9 @@
 import { onAbort } from '../../base/index.js';
+import type { Auth } from './auth.js';
+import type { Clock } from './clock.js';
 import type { Command } from './command.js';
 import type { Lessor } from './lessor.js';
-import { type ServerCall, StatusError } from './service.js';
+import { type ServerCall, StatusError, serverError } from './service.js';
 
 /** How long etcd waits until it has applied a request: 5 s plus two election timeouts of 1 s. */
 export const REQUEST_TIMEOUT_MS = 7_000;
@@ -20,8 +22,8 @@ export interface Consensus {
   propose(command: Command): unknown;
   /** Runs a linearizable read, when the member has applied all writes that were committed before the call. */
   read<T>(read: () => T): T | Promise<T>;
-  /** Asks the leader for something that no log contains: the remaining time of a lease, or its renewal. */
-  atLeader<T>(ask: (leases: Lessor) => T): T | Promise<T>;
+  /** Asks the leader for something that no log contains, such as the remaining time of a lease. */
+  atLeader<T>(ask: (leader: StateMachine) => T): T | Promise<T>;
   /** Moves the leadership from this member to another one. */
   moveLeader(targetId: bigint, call: ServerCall): Promise<void>;
 }
@@ -32,6 +34,7 @@ export interface StateMachine {
   /** The raft index of the latest request that the member has applied. */
   raftIndex: bigint;
   readonly leases: Lessor;
+  readonly auth: Auth;
   readonly proposals: { apply(command: Command, index: bigint, isAwaited: boolean): unknown };
 }
 
@@ -57,8 +60,8 @@ export class Alone implements Consensus {
     return read();
   }
 
-  atLeader<T>(ask: (leases: Lessor) => T): T {
-    return ask(this.#member.leases);
+  atLeader<T>(ask: (leader: StateMachine) => T): T {
+    return ask(this.#member);
   }
 
   /** Always rejects, at the end of the call: the cluster has only one running member, so no other can become the leader. */
@@ -74,6 +77,14 @@ export function untilCallEnds({ signal }: ServerCall): Promise<never> {
       reject(new StatusError('Unknown', 'etcdserver: request timed out, leader transfer took too long'));
     onAbort(signal, fail);
     if (signal.aborted) fail();
+  });
+}
+
+/** Rejects with `Timeout` after the time limit of the server. */
+export function untilTimeLimit(clock: Clock, { signal }: ServerCall): Promise<never> {
+  return new Promise((_, reject) => {
+    const stop = clock.after(REQUEST_TIMEOUT_MS, () => reject(serverError('Timeout')));
+    onAbort(signal, stop);
   });
 }
 

@@ -59,7 +59,7 @@ export function registerLease(router: Router, member: Member): void {
   );
 
   auth.serve(router, lease.leaseTimeToLive, ({ id, keys }) => {
-    const asked = member.consensus.atLeader((leaderLeases) => {
+    const asked = member.consensus.atLeader(({ leases: leaderLeases }) => {
       const ttl = leaderLeases.timeToLive(id);
       if (ttl === undefined) return { ttl: NO_LEASE_TTL };
       return { ttl: ttl.remaining, grantedTtl: ttl.granted, keys: keys ? leaderLeases.keysOf(id) : [] };
@@ -97,7 +97,7 @@ function keepAlive(
       const answer = (ttl = NOT_RENEWED_TTL): void => responses.send({ header, id, ttl });
       try {
         member.auth.authorize(methods.lease.leaseKeepAlive.path, request, call);
-        const renewed = member.consensus.atLeader((leases) => leases.renew(id));
+        const renewed = member.consensus.atLeader(({ leases }) => leases.renew(id));
         if (!(renewed instanceof Promise)) return answer(renewed);
         unanswered += 1;
         last = Promise.all([renewed, last])

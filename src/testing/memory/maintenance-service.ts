@@ -1,13 +1,12 @@
-import { onAbort } from '../../base/index.js';
 import { enumName } from '../../extras/transports/json/index.js';
 import { type AlarmMember, AlarmType, DowngradeAction, DowngradeRequest } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import { Sha256 } from '../../host/index.js';
 import { RELEASES } from '../etcd/versions.js';
-import { andThen, REQUEST_TIMEOUT_MS } from './consensus.js';
+import { andThen, untilTimeLimit } from './consensus.js';
 import { Crc32c } from './crc32c.js';
 import type { Member } from './member.js';
-import { type Router, type ServerCall, StatusError, serverError } from './service.js';
+import { type Router, StatusError, serverError } from './service.js';
 import type { MemoryVersion } from './settings.js';
 import { takeSnapshot } from './snapshot.js';
 
@@ -100,7 +99,8 @@ export function registerMaintenance(router: Router, member: Member): void {
         ? member.consensus.read(() => void downgrade.validate(target))
         : changeDowngrade(request);
     return andThen(changed, () => {
-      if (is35 && action !== DowngradeAction.VALIDATE) return unanswered(member, call);
+      // etcd 3.5 never answers these requests, because `Apply` of `etcdserver/apply.go` returns no result for them.
+      if (is35 && action !== DowngradeAction.VALIDATE) return untilTimeLimit(settings.clock, call);
       const version = downgrade.clusterVersion;
       return { header: header(), version: is35 ? `${version}.0` : version };
     });
@@ -113,15 +113,4 @@ function describe({ memberId, alarm }: AlarmMember, version: MemoryVersion): str
   const all = memberId === 0n ? fields : `memberID:${memberId} ${fields}`;
   // The library that prints the messages of etcd 3.5 and 3.6 adds a space.
   return version === '3.7' ? all : `${all} `;
-}
-
-/**
- * Ends a call after the time limit of the server. etcd 3.5 starts and cancels downgrades, but never answers these
- * requests, because `Apply` of `etcdserver/apply.go` returns no result for them.
- */
-function unanswered({ settings: { clock } }: Member, { signal }: ServerCall): Promise<never> {
-  return new Promise((_, reject) => {
-    const stop = clock.after(REQUEST_TIMEOUT_MS, () => reject(serverError('Timeout')));
-    onAbort(signal, stop);
-  });
 }

@@ -5,12 +5,11 @@ import type { Network } from '../raft/network.js';
 import { Raft } from '../raft/raft.js';
 import type { Command } from './command.js';
 import { type Consensus, REQUEST_TIMEOUT_MS, untilCallEnds } from './consensus.js';
-import type { Lessor } from './lessor.js';
 import type { Member } from './member.js';
 import { ReadLoop } from './read-loop.js';
 import { type ServerCall, StatusError, serverError } from './service.js';
 
-/** How long a member waits before it asks a leader again about a lease. */
+/** How long a member waits before it asks a leader again. */
 const ASK_AGAIN_MS = 500;
 
 /** A command in the log, and the member that waits for its result. */
@@ -185,7 +184,7 @@ export class Replica implements Consensus {
   }
 
   /** Asks the leader over the network. Asks again until a leader has answered, or until the time limit. */
-  atLeader<T>(ask: (leases: Lessor) => T): Promise<T> {
+  atLeader<T>(ask: (leader: Member) => T): Promise<T> {
     const { clock } = this.#member.settings;
     const { id } = this.raft;
     const untilMs = clock.now() + REQUEST_TIMEOUT_MS;
@@ -203,11 +202,11 @@ export class Replica implements Consensus {
         if (clock.now() >= untilMs) return pending.reject(serverError(this.leaderId === 0n ? 'NoLeader' : 'Timeout'));
         stop = clock.after(Math.min(ASK_AGAIN_MS, untilMs - clock.now()), attempt);
         const leader = this.#replicaOf(this.raft.leader);
-        if (leader === this) return settle(() => ask(this.#member.leases), pending);
+        if (leader === this) return settle(() => ask(this.#member), pending);
         if (leader === undefined) return;
         this.#network.deliver(id, leader.raft.id, () => {
           if (leader.raft.role !== 'leader') return;
-          settle(() => ask(leader.#member.leases), {
+          settle(() => ask(leader.#member), {
             resolve: (result) => this.#network.deliver(leader.raft.id, id, () => pending.resolve(result)),
             reject: (error) => this.#network.deliver(leader.raft.id, id, () => pending.reject(error)),
           });

@@ -201,6 +201,27 @@ describe('a MemoryEtcd with three members', () => {
       expect(await outcome(member, kv.put, { key })).toBe('InvalidArgument: etcdserver: user name is empty');
   });
 
+  test('a follower refuses a promotion at the time limit if the leader has lost the token in a restart', async () => {
+    await using cluster = new FastCluster();
+    const etcd = cluster.client();
+    await etcd.auth.userAdd('root', { password: 'secret' });
+    await etcd.auth.roleAdd('root');
+    await etcd.auth.userGrantRole('root', 'root');
+    await etcd.auth.enable();
+    const [forgetful, follower] = cluster.followers as [MemoryMember, MemoryMember];
+    const { token } = await etcd.raw.auth.authenticate({ name: 'root', password: 'secret' });
+    const promote = (member: MemoryMember): Promise<string> =>
+      outcome(member, members.memberPromote, { id: 7n }, { token });
+    // A real cluster of etcd 3.6.14 gives these answers.
+    expect(await promote(follower)).toBe('NotFound: etcdserver: member not found');
+    forgetful.kill();
+    forgetful.restart();
+    await outcome(cluster.leader, maintenance.moveLeader, { targetId: forgetful.state.memberId }, { token });
+    expect(cluster.leader).toBe(forgetful);
+    expect(await promote(forgetful)).toBe('Unauthenticated: etcdserver: invalid auth token');
+    expect(await promote(follower)).toBe('Unavailable: etcdserver: request timed out');
+  });
+
   test('a backup replaces the state of all members', async () => {
     await using cluster = new FastCluster();
     const etcd = cluster.client();
