@@ -1,4 +1,5 @@
 import { pause } from '../../src/base/timers.js';
+import { serverError } from '../../src/testing/memory/service.js';
 import { Access } from './access.js';
 import { rpc } from './methods.js';
 import { type Normal, Normalizer, UNORDERED_IN_CLUSTER } from './normalize.js';
@@ -155,6 +156,10 @@ export class Player {
     };
   }
 
+  /**
+   * etcd derives the ID of a new member from its URL and the current second. If a URL is added twice within one second, etcd
+   * reports `MemberExist` instead of `PeerURLExist`.
+   */
   #error({
     code,
     problem,
@@ -164,8 +169,9 @@ export class Player {
     readonly problem: string;
     readonly reason: string;
   }): Normal {
-    const text = problem.replace(TIMEOUT, '$1');
-    return { code, text, reason: text === problem ? reason : 'Timeout' };
+    if (TIMEOUT.test(problem)) return { code, text: problem.replace(TIMEOUT, '$1'), reason: 'Timeout' };
+    if (reason === 'MemberExist') return { code, text: serverError('PeerURLExist').message, reason: 'PeerURLExist' };
+    return { code, text: problem, reason };
   }
 
   /** Describes a snapshot without its bytes, which differ from server to server. */

@@ -96,6 +96,8 @@ export class WatchStream {
   async settle(revision: bigint, sentinels: number): Promise<void> {
     if (this.ended || this.kind === 'compacted') return;
     if (this.kind === 'future') {
+      // A member that does not know the token refuses all watches of the stream.
+      if (!this.active.has(OWN_WATCH_ID)) return;
       await this.#until(() => this.#sentinelEvents >= sentinels, 'no event for the last change');
       return;
     }
