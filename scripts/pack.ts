@@ -11,9 +11,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, normalize, relative } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildCli, buildMigrate } from './build/packages.js';
+import { redirectLinks, repositoryOfWorkflow } from './redirect-links.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 /** Files that the build of `etcdwire` reads, in addition to the files that `files` in package.json lists. */
@@ -27,8 +28,6 @@ const BUILD_SOURCES = [
   'scripts/entry-points.ts',
   'scripts/rooms.ts',
 ];
-/** Matches a link or an image in Markdown. The groups are the shown part with its brackets, and the target. */
-const LINK = /(!?\[(?:[^[\]]|\[[^[\]]*\])*\])\(([^)\s]+)\)/g;
 
 /** The packages of programs: the functions that build them, and the pages that they contain beside their README.md. */
 const PROGRAMS = {
@@ -56,9 +55,11 @@ export function pack(into: string): string {
     writeManifest(copy, manifest);
     const docs = readdirSync(join(copy, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name}`);
     const placeOf = (name: string): string | undefined =>
-      files.some((each) => name === each || name.startsWith(`${each}/`)) ? name : undefined;
+      existsSync(join(copy, name)) && files.some((each) => name === each || name.startsWith(`${each}/`))
+        ? name
+        : undefined;
     for (const page of [...files, ...docs].filter((name) => name.endsWith('.md')))
-      redirectLinks(copy, { page, place: page }, placeOf, targetOf(manifest));
+      copyPage(copy, { page, place: page }, placeOf, targetOf(manifest));
   });
 }
 
@@ -76,13 +77,12 @@ export async function packProgram(name: keyof typeof PROGRAMS, into: string): Pr
       // A page in the folder of the package keeps its place there. A page of docs/ has the same place in the package.
       const packed = [`${folder}/README.md`, ...pages];
       const places = new Map(packed.map((page) => [page, page.replace(`${folder}/`, '')]));
-      for (const [page, place] of places) cpSync(join(root, page), join(copy, place));
       writeManifest(copy, manifest);
       const repository = targetOf(manifest);
       for (const [page, place] of places) {
         // The website of npm shows only README.md, and resolves its relative links in the root of the repository.
         const isAlone = place === 'README.md' && repository !== undefined;
-        redirectLinks(copy, { page, place }, (name) => (isAlone ? undefined : places.get(name)), repository);
+        copyPage(copy, { page, place }, (name) => (isAlone ? undefined : places.get(name)), repository);
       }
     });
   } finally {
@@ -142,42 +142,21 @@ function writeManifest(copy: string, manifest: object): void {
   writeFileSync(join(copy, 'package.json'), `${JSON.stringify(all, null, 2)}\n`);
 }
 
-function repositoryOfWorkflow(): string | undefined {
-  const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository } = process.env;
-  return server === undefined || repository === undefined ? undefined : `${server}/${repository}`;
-}
-
 /** Returns the address of the repository's files for links, if a GitHub workflow packs. */
 function targetOf({ version }: Pick<Manifest, 'version'>): string | undefined {
   const repository = repositoryOfWorkflow();
   return repository === undefined ? undefined : `${repository}/blob/v${version}`;
 }
 
-/**
- * Redirects links to files that the package does not contain, such as tests, to the repository. If the repository is
- * not known, replaces these links with their text. `page` is the path of the page in the repository, and `place` is its
- * path in the package. `placeOf` returns the path in the package for a path in the repository, or undefined if the link
- * must lead to the repository.
- */
-function redirectLinks(
+/** Copies a page into a package, at `place`. The other parameters are those of `redirectLinks`. */
+function copyPage(
   copy: string,
   { page, place }: { readonly page: string; readonly place: string },
-  placeOf: (name: string) => string | undefined,
+  placeOf: (path: string) => string | undefined,
   repository: string | undefined,
 ): void {
-  const path = join(copy, place);
-  const text = readFileSync(path, 'utf8').replace(LINK, (link, shown: string, given: string) => {
-    if (/^(https?:|#)/.test(given)) return link;
-    const [file = '', anchor] = given.split('#');
-    const name = normalize(join(dirname(page), file));
-    const target = placeOf(name);
-    const end = anchor === undefined ? '' : `#${anchor}`;
-    if (target !== undefined && existsSync(join(copy, target)))
-      return `${shown}(${relative(dirname(place), target)}${end})`;
-    if (repository === undefined) return shown.replace(/^!?\[|\]$/g, '');
-    // GitHub shows a page about a picture at `blob`, and the picture itself at `raw`.
-    const address = shown.startsWith('!') ? repository.replace('/blob/', '/raw/') : repository;
-    return `${shown}(${address}/${name}${end})`;
-  });
-  writeFileSync(path, text);
+  const text = readFileSync(join(root, page), 'utf8');
+  const file = join(copy, place);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, redirectLinks({ text, page, place }, placeOf, repository));
 }
