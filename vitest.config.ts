@@ -48,6 +48,7 @@ const LONGEST_FIRST = [
   ...[
     'testing/memory/peers',
     'packages/learn/test/playground-page',
+    'packages/learn/test/site',
     'packages/cli/test/etcdctl',
     'faults/watches',
     'packages/cli/test/replay',

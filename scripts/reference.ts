@@ -4,9 +4,11 @@ import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { declarationsOf } from './entry-points.js';
 
-// Writes docs/reference from the doc comments of the package's exports:
-//   npm run docs:reference
-// Fails if an exported item refers to an item that is not exported, or if the target of a link does not exist.
+// Makes the pages of the reference from the doc comments of the package's exports. The site contains them. This script
+// only checks the comments:
+//   npm run check:reference
+// Fails if an exported item has no comment, or refers to an item that is not exported, or if the target of a link does
+// not exist.
 //
 // Each entry point has one page, except the main entry point, because one page for it would be too long. The exports of
 // the main entry point are divided into several pages by the folder of src/ that they come from. For each of these
@@ -50,6 +52,13 @@ const PAGES: Readonly<Record<string, Page>> = {
   wire: { name: 'transports', title: 'The interface of a transport.' },
 };
 
+/** The beginning of the first page of the reference. A list of all pages follows. */
+const INDEX = `# Reference
+
+These pages contain what the package exports, with the comments of the sources. A page without \`etcdwire/\` in its name
+is a part of the main entry point, \`etcdwire\`.
+`;
+
 interface Export {
   readonly statement: string;
   readonly page: string;
@@ -90,34 +99,25 @@ function writeParts(): string[] {
   });
 }
 
-mkdirSync(parts, { recursive: true });
-try {
-  const entryPoints = [...writeParts(), ...entryPointsBesideMain()];
-  // TypeDoc resolves entry points relative to typedoc.json. `--entryPoints` replaces the entry points in that file.
-  const flags = entryPoints.flatMap((path) => ['--entryPoints', path]);
-  execFileSync('npm', ['exec', '--', 'typedoc', '--logLevel', 'Warn', ...flags], { cwd: folder, stdio: 'inherit' });
-  linkPages();
-  mendAnchors();
-} finally {
-  rmSync(parts, { recursive: true });
-}
-
 function entryPointsBesideMain(): string[] {
   const { entryPoints } = JSON.parse(readFileSync(join(folder, 'typedoc.json'), 'utf8')) as { entryPoints: string[] };
   return entryPoints.filter((path) => path !== '../../src/index.ts');
 }
 
 /**
- * Turns the names of pages, such as `docs/errors.md`, into links. Doc comments contain only the names, because TypeDoc
- * would copy the target of a link into the reference.
+ * Turns the names of pages, such as `docs/errors.md`, into links of the site. Doc comments contain only the names,
+ * because TypeDoc would copy the target of a link into the reference.
  */
-function linkPages(): void {
-  const output = join(root, 'docs/reference');
-  for (const name of readdirSync(output).filter((file) => file.endsWith('.md'))) {
-    const path = join(output, name);
-    const text = readFileSync(path, 'utf8');
-    writeFileSync(path, text.replace(/`docs\/([\w-]+\.md)`/g, '[docs/$1](../$1)'));
-  }
+function linkPages(text: string): string {
+  return text.replace(/`docs\/([\w-]+\.md)`/g, '[docs/$1](/$1)');
+}
+
+/** Gives a page a title that names its entry point, and removes the lines between exports, which the site draws itself. */
+function improveTitle(text: string): string {
+  return text
+    .replace(/^# (?=(?!etcdwire)\w+\n)/, '# etcdwire: ')
+    .replace(/^# etcdwire\n\n## Modules\n/, INDEX)
+    .replaceAll('\n***\n', '');
 }
 
 /**
@@ -125,16 +125,34 @@ function linkPages(): void {
  * for `ServiceView` and `Service.view`, the plugin writes `#serviceview-1`, but the headings are "ServiceView" and
  * "view()".
  */
-function mendAnchors(): void {
-  const output = join(root, 'docs/reference');
-  const pages = readdirSync(output, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.md'));
-  for (const path of pages.map((name) => join(output, name))) {
-    const text = readFileSync(path, 'utf8');
-    const headings = [...text.matchAll(/^#+ (\w+)$/gm)].map(([, heading = '']) => heading.toLowerCase());
-    const isUnique = (name: string): boolean => headings.filter((heading) => heading === name).length === 1;
-    writeFileSync(
-      path,
-      text.replace(/\(#(\w+)-\d\)/g, (link, name: string) => (isUnique(name) ? `(#${name})` : link)),
-    );
+function mendAnchors(text: string): string {
+  const headings = [...text.matchAll(/^#+ (\w+)$/gm)].map(([, heading = '']) => heading.toLowerCase());
+  const isUnique = (name: string): boolean => headings.filter((heading) => heading === name).length === 1;
+  return text.replace(/\(#(\w+)-\d\)/g, (link, name: string) => (isUnique(name) ? `(#${name})` : link));
+}
+
+/** Runs TypeDoc with further flags. */
+function runTypeDoc(...flags: string[]): void {
+  mkdirSync(parts, { recursive: true });
+  try {
+    // TypeDoc resolves entry points relative to typedoc.json. `--entryPoints` replaces the entry points in that file.
+    const entryPoints = [...writeParts(), ...entryPointsBesideMain()].flatMap((path) => ['--entryPoints', path]);
+    const args = ['exec', '--', 'typedoc', '--logLevel', 'Warn', ...entryPoints, ...flags];
+    execFileSync('npm', args, { cwd: folder, stdio: 'inherit' });
+  } finally {
+    rmSync(parts, { recursive: true });
   }
 }
+
+/** Writes the pages of the reference to a folder. */
+export function writeReference(output: string): void {
+  runTypeDoc('--out', output);
+  for (const name of readdirSync(output, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.md'),
+  )) {
+    const path = join(output, name);
+    writeFileSync(path, mendAnchors(linkPages(improveTitle(readFileSync(path, 'utf8')))));
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) runTypeDoc('--emit', 'none');

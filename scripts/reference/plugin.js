@@ -1,6 +1,6 @@
 import { Converter, LiteralType, ReflectionKind, UnionType } from 'typedoc';
 
-// A TypeDoc plugin for docs/reference. It lists the names of unions, removes codecs and renames parameters.
+// A TypeDoc plugin for the reference. It lists the names of unions, removes codecs and renames parameters.
 
 /** The unions of names that the sources derive from tables. The reference lists the names instead of the derivation. */
 const LISTED = new Set(['ServerReason', 'Isolation']);

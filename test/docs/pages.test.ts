@@ -6,7 +6,6 @@ import { brokenLinks, linksOf, pagesIn } from '../support/links.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PAGES = pagesIn(ROOT);
-const WRITTEN_PAGES = PAGES.filter((page) => !page.startsWith('docs/reference'));
 /** Six whole programs and the text between them. */
 const README_LINES_MAX = 145;
 
@@ -51,13 +50,10 @@ function read(page: string): string {
 }
 
 describe('a page of the documentation', () => {
-  it.each(WRITTEN_PAGES)(
-    'contains code blocks in exactly the languages that this test lists for the page (%s)',
-    (page) => {
-      const kinds = new Set([...read(page).matchAll(/^```(\w+)/gm)].map(([, kind]) => kind));
-      expect([...kinds].sort()).toEqual(RUN[page] ?? (CHAPTER.test(page) ? ['diff', 'text', 'ts'] : []));
-    },
-  );
+  it.each(PAGES)('contains code blocks in exactly the languages that this test lists for the page (%s)', (page) => {
+    const kinds = new Set([...read(page).matchAll(/^```(\w+)/gm)].map(([, kind]) => kind));
+    expect([...kinds].sort()).toEqual(RUN[page] ?? (CHAPTER.test(page) ? ['diff', 'text', 'ts'] : []));
+  });
 
   it.each(PAGES)('contains only links to existing files and headings (%s)', (page) => {
     expect(brokenLinks(ROOT, page)).toEqual([]);
@@ -69,11 +65,11 @@ describe('docs/README.md', () => {
     const linksIn = (page: string): string[] =>
       linksOf(ROOT, page).map((link) => join(dirname(page), link.split('#')[0] as string));
     const COURSE = 'packages/learn/course/README.md';
-    const pages = WRITTEN_PAGES.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
+    const pages = PAGES.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
     const index = linksIn('docs/README.md');
     const wrong = [...pages, COURSE].filter((page) => index.filter((link) => link === page).length !== 1);
     const course = new Set(linksIn(COURSE));
-    const ofCourse = WRITTEN_PAGES.filter((page) => page.startsWith(dirname(COURSE)) && page !== COURSE);
+    const ofCourse = PAGES.filter((page) => page.startsWith(dirname(COURSE)) && page !== COURSE);
     expect([...wrong, ...ofCourse.filter((page) => !course.has(page))]).toEqual([]);
   });
 });

@@ -53,11 +53,8 @@ function output(type: 'module' | 'commonjs', code: string): string {
   });
 }
 
-/**
- * The results of measurements, the pictures, and the reference, which repeats the comments of the declarations. They are
- * large, and a program does not need them.
- */
-const ONLY_IN_REPOSITORY = /^docs\/(benchmarks\/|faults\/|reference\/|[\w-]+\.png)/;
+/** The results of measurements and the pictures. They are large, and a program does not need them. */
+const ONLY_IN_REPOSITORY = /^docs\/(benchmarks\/|faults\/|[\w-]+\.png)/;
 
 describe('the packed package', () => {
   test('contains the build and the documentation pages, and nothing else', () => {

@@ -45,6 +45,11 @@ function anchors(root: string, page: string): Set<string> {
   const text = prose(root, page);
   const found = new Set([...text.matchAll(/<a id="([^"]+)">/g)].map(([, id]) => id as string));
   const seen = new Map<string, number>();
-  for (const [, heading = ''] of text.matchAll(/^#+ (.*)$/gm)) found.add(slugOf(heading, seen));
+  for (const [, heading = ''] of text.matchAll(/^#+ (.*)$/gm)) {
+    const slug = slugOf(heading);
+    const before = seen.get(slug) ?? 0;
+    seen.set(slug, before + 1);
+    found.add(before === 0 ? slug : `${slug}-${before}`);
+  }
   return found;
 }
