@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -107,7 +107,7 @@ test('npm run learn copies the program of chapter 11 so that it finds etcdwire',
   const folder = newFolder();
   const { status, stdout } = learn('11', '--memory', '--folder', folder);
   expect(status).toBe(0);
-  expect(stdout).toContain('3 of 8 checks passed, 5 to do');
+  expect(stdout).toContain('3 of 9 checks passed, 6 to do');
 });
 
 test('npm run learn copies the program of chapter 12, and the proxies that its exercises need', () => {
@@ -115,7 +115,7 @@ test('npm run learn copies the program of chapter 12, and the proxies that its e
   const { status, stdout } = learn('12', '--memory', '--folder', folder);
   expect(status).toBe(0);
   expect(existsSync(join(folder, 'fault-proxy.ts'))).toBe(true);
-  expect(stdout).toContain('3 of 8 checks passed, 5 to do');
+  expect(stdout).toContain('3 of 9 checks passed, 6 to do');
 });
 
 test('npm run learn names the check that a wrong program fails, and shows what the program did', () => {
@@ -133,7 +133,7 @@ test('npm run learn shows the input and the line of the program when the program
   writeFileSync(join(folder, '04-protobuf.ts'), program.replace('BigInt(value))', 'BigInt(undefined as never))'));
   const { status, stdout } = learn('4', '--memory', '--folder', folder);
   expect(status).toBe(1);
-  expect(stdout).toMatch(/encode\({ 1: 600, 2: 7n }\): the function threw TypeError: .*\n +at .*04-protobuf\.ts:\d+/);
+  expect(stdout).toMatch(/encode\({ 1: 600, 2: 7n }\): the function threw "TypeError: .*\n +at .*04-protobuf\.ts:\d+/);
 });
 
 test('npm run learn shows the error of the compiler when a program cannot be loaded', () => {
@@ -146,16 +146,31 @@ test('npm run learn shows the error of the compiler when a program cannot be loa
   expect(stdout).not.toContain('ended its process');
 });
 
-test('npm run learn says when a program has ended its own process', () => {
+test('npm run learn says when a program ends its process while it is loaded', () => {
   const folder = newFolder();
-  copyFileSync(`${COURSE}04-protobuf.ts`, join(folder, '04-protobuf.ts'));
-  writeFileSync(
-    join(folder, '04-protobuf.ts'),
-    `${readFileSync(`${COURSE}04-protobuf.ts`, 'utf8')}\nprocess.exit(0);\n`,
-  );
+  const program = readFileSync(`${COURSE}04-protobuf.ts`, 'utf8');
+  writeFileSync(join(folder, '04-protobuf.ts'), `${program}\nprocess.exit(0);\n`);
   const { status, stdout } = learn('4', '--memory', '--folder', folder);
   expect(status).toBe(1);
-  expect(stdout).toContain('The program ended its process');
+  expect(stdout).toContain('could not be loaded, so no check ran: it has ended its process');
+});
+
+test('npm run learn names the calls that block the process or end it, and runs the checks after them', () => {
+  const folder = newFolder();
+  const program = readFileSync(`${COURSE}04-protobuf.ts`, 'utf8');
+  const answers = `
+    export const list = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    export const zigzag = () => process.exit();
+    export const merge = () => setTimeout(() => { throw new Error('late'); }) && new Promise(() => {});`;
+  writeFileSync(join(folder, '04-protobuf.ts'), program + answers);
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(1);
+  expect(stdout).toMatch(
+    /exercise 1: .*\n +list of 08d8.*: the program has blocked the process for 15 s; look for a loop/,
+  );
+  expect(stdout).toMatch(/exercise 2: .*\n +zigzag\(0n\): the program has ended its process/);
+  expect(stdout).toMatch(/exercise 3: .*\n +an error that the program does not catch: late/);
+  expect(stdout).toContain('2 of 5 checks passed');
 });
 
 test('npm run learn lists the chapters, and refuses a chapter that does not exist', () => {

@@ -1,60 +1,98 @@
-import { AssertionError } from 'node:assert';
+import { writeSync } from 'node:fs';
 import { dirname, sep } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import { announceSteps, type Check, CheckError, explained } from './check.js';
 import { CHECKS } from './checks.js';
 
-// Checks the program of a chapter in a separate process, because the program may block or end its process. Prints the
-// result of each check as a line of JSON. Arguments: the number of the chapter, the address of the server, and the
-// files whose exports are checked.
+// Runs the checks of a chapter in a separate process, because the reader's program may block or end its process.
+// Writes a report to file descriptor 3, as a line of JSON, before each step and after each check. Arguments: the number
+// of the chapter, the index of the first check to run, the address of the server, and the files whose exports are
+// checked.
 
-/** The result of a check. `error` is missing if the check passed, or if an earlier result contains the error. */
+/** The result of a check. */
 export interface Result {
   readonly index: number;
   readonly status: 'passed' | 'failed' | 'to do';
   readonly error?: string;
 }
 
-const [chapter, address = '', ...files] = process.argv.slice(2);
+/** `loadError` says why no check ran. `step` is what the check does next. */
+export type Report = Result | { readonly step: string } | { readonly loadError: string };
+
+/** An error with this beginning marks the place of code that the reader has still to write. */
+const TO_DO = 'TO DO';
+
+const [chapter, first, address = '', ...files] = process.argv.slice(2);
 const checks = CHECKS[Number(chapter)] ?? [];
 const folders = files.map(dirname);
 
-function print(result: Result): void {
-  console.log(JSON.stringify(result));
+function report(message: Report): void {
+  writeSync(3, `${JSON.stringify(message)}\n`);
 }
 
 /** Describes an error. If the reader's program threw it, adds the line of the program. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error instanceof AssertionError) return error.message;
+  if (error instanceof CheckError) return error.message;
   const lines = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
   const line = lines.find((each) => folders.some((folder) => each.includes(folder)));
   return line === undefined ? error.message : `${error.message}\n${line.replace(`${process.cwd()}${sep}`, '').trim()}`;
 }
 
-/** Loads the files. If this fails, for example because of a syntax error, prints that no check could run. */
+/** Reports a check that failed, or that met a place which the reader has still to write. */
+function reportError(index: number, error: unknown): void {
+  const text = describe(error);
+  report({ index, status: text.includes(TO_DO) ? 'to do' : 'failed', error: text });
+}
+
+/** Loads the files. If this fails, for example because of a syntax error, reports that no check could run. */
 async function load(): Promise<Record<string, unknown>> {
   try {
     const modules = await Promise.all(files.map((file) => import(pathToFileURL(file).href)));
     return Object.assign({}, ...modules);
   } catch (error) {
-    const reason = `The program could not be loaded, so no check ran:\n${describe(error)}`;
-    for (const index of checks.keys()) print({ index, status: 'failed', ...(index === 0 ? { error: reason } : {}) });
+    report({ loadError: describe(error) });
     process.exit();
   }
 }
 
+/** Time in milliseconds after a check in which errors that its connections cause by closing still count for it. */
+const AFTER_CHECK_MS = 20;
+
+let onUncaught = (_: Error): void => {};
+
+/** Runs a check. Rejects if the check fails, or if an error occurs meanwhile that nothing catches. */
+async function run(check: Check, exports: object): Promise<void> {
+  const uncaught = new Promise<never>((_, reject) => {
+    onUncaught = (error) => reject(explained(error, `an error that the program does not catch: ${error.message}`));
+  });
+  const both = async (): Promise<void> => {
+    try {
+      await check.run(exports, address);
+    } finally {
+      await pause(AFTER_CHECK_MS);
+    }
+  };
+  await Promise.race([both(), uncaught]);
+}
+
+announceSteps((step) => report({ step }));
 const exports = await load();
+process.on('uncaughtException', (error) => onUncaught(error));
 for (const [index, check] of checks.entries()) {
+  if (index < Number(first)) continue;
   if (exports[check.needs] === undefined) {
     const error = `the program does not export ${check.needs}`;
-    print(check.exercise === undefined ? { index, status: 'failed', error } : { index, status: 'to do' });
+    report(check.exercise === undefined ? { index, status: 'failed', error } : { index, status: 'to do' });
     continue;
   }
+  report({ step: check.needs });
   try {
-    await check.run(exports, address);
-    print({ index, status: 'passed' });
+    await run(check, exports);
+    report({ index, status: 'passed' });
   } catch (error) {
-    print({ index, status: 'failed', error: describe(error) });
+    reportError(index, error);
   }
 }
 process.exit();

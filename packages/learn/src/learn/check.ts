@@ -1,4 +1,3 @@
-import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer as createHttp2Server, type ServerHttp2Stream } from 'node:http2';
 import { type AddressInfo, connect as connectTo, createServer, type Socket } from 'node:net';
@@ -35,8 +34,17 @@ type AddCheck<X> = (
 
 /** Stands in for the number of an exercise if a check is about the chapter's program, which belongs to no exercise. */
 export const PROGRAM = undefined;
-/** Time limit of a check in milliseconds. A check that takes longer fails. */
-const TIME_LIMIT_MS = 20_000;
+/** Time limit of a step of a check in milliseconds. A step that takes longer fails. */
+const STEP_LIMIT_MS = 10_000;
+const POLL_MS = 10;
+/** Maximum number of characters of a value in a message. */
+const SHOWN_MAX = 300;
+
+let announce: (step: string) => void = () => {};
+/** Passes each step to `to` before it begins. After a step that blocks the process, the last one tells which it was. */
+export function announceSteps(to: (step: string) => void): void {
+  announce = to;
+}
 
 /** Returns the checks of a chapter. `X` is what its program and its answers export. */
 export function checks<X>(add: (check: AddCheck<X>) => void): Check[] {
@@ -52,7 +60,7 @@ export function checks<X>(add: (check: AddCheck<X>) => void): Check[] {
   return all;
 }
 
-/** Runs a check with a client and connections that are closed afterwards, and with a time limit. */
+/** Runs a check with a client and connections that are closed afterwards. */
 async function runAt(address: string, run: (server: Server) => unknown): Promise<void> {
   await using etcd = new Client({ endpoints: [`http://${address}`] });
   const connections: Connection[] = [];
@@ -61,15 +69,9 @@ async function runAt(address: string, run: (server: Server) => unknown): Promise
     connections.push(connection);
     return connection;
   };
-  const stop = new AbortController();
   try {
-    const late = pause(TIME_LIMIT_MS, undefined, { signal: stop.signal }).then(() => {
-      throw new Error(`the check did not end within ${TIME_LIMIT_MS / 1_000} s, because it waits for the program`);
-    });
-    late.catch(() => {});
-    await Promise.race([run({ address, etcd, connect }), late]);
+    await run({ address, etcd, connect });
   } finally {
-    stop.abort();
     for (const connection of connections) connection.close();
   }
 }
@@ -88,41 +90,83 @@ export const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''
 
 export const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
-/** Returns a value in one line, and bytes in hexadecimal. */
+/** Returns a value in one line of limited length, and bytes in hexadecimal. */
 function shown(value: unknown): string {
-  return value instanceof Uint8Array ? `the bytes ${hexOf(value)}` : inspect(value, { breakLength: Infinity });
+  if (value instanceof Uint8Array) return `the bytes ${hexOf(value)}`;
+  const text = inspect(value, { breakLength: Infinity });
+  return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)} …` : text;
 }
 
-/** Checks what a function returns. `what` names the function and its input, because an error of the reader does not. */
-export function assertResult(what: string, result: () => unknown, expected: unknown): void {
-  let got: unknown;
+/** Says what the program of the reader did, and what the check expected. */
+export class CheckError extends Error {}
+
+/** Fails the check unless `isTrue`. `message` says what the program did, and what the check expected. */
+export function assertThat(isTrue: boolean, message: string): asserts isTrue {
+  if (!isTrue) throw new CheckError(message);
+}
+
+/**
+ * Runs a function of the reader, and resolves with its result. `what` names the function and its input, because an
+ * error of the reader does not. Rejects if the function throws, or has not resolved after some seconds.
+ */
+export async function resultOf<T>(what: string, run: () => T | PromiseLike<T>, expected = 'a result'): Promise<T> {
+  announce(what);
+  const stop = new AbortController();
+  const late = pause(STEP_LIMIT_MS, undefined, { signal: stop.signal }).then(
+    () => assertThat(false, `${what}: no result after ${STEP_LIMIT_MS / 1_000} s, expected ${expected}`),
+    () => {},
+  );
   try {
-    got = result();
+    return (await Promise.race([(async () => run())(), late])) as T;
   } catch (error) {
-    if (error instanceof Error) error.message = `${what}: the function threw ${error}, expected ${shown(expected)}`;
-    throw error;
+    if (error instanceof CheckError) throw error;
+    throw explained(error, `${what}: the function threw "${error}", expected ${expected}`);
+  } finally {
+    stop.abort();
   }
-  const isEqual =
-    got instanceof Uint8Array && expected instanceof Uint8Array
-      ? hexOf(got) === hexOf(expected)
-      : isDeepStrictEqual(got, expected);
-  assert.ok(isEqual, `${what}: got ${shown(got)}, expected ${shown(expected)}`);
+}
+
+/** Returns the error with another message. The error keeps its stack, which contains the line of the reader's program. */
+export function explained(error: unknown, message: string): Error {
+  return error instanceof Error ? Object.assign(error, { message }) : new CheckError(message);
+}
+
+/** Checks what a function returns, or what its promise resolves with. */
+export async function assertResult(what: string, run: () => unknown, expected: unknown): Promise<void> {
+  const got = await resultOf(what, run, shown(expected));
+  if (got instanceof Uint8Array && expected instanceof Uint8Array) {
+    if (hexOf(got) === hexOf(expected)) return;
+    const index = expected.findIndex((byte, at) => got[at] !== byte);
+    const place = index < 0 ? 'there are more bytes' : `first difference: byte ${index}`;
+    assertThat(false, `${what}: got ${shown(got)}, expected ${shown(expected)} (${place})`);
+  }
+  assertThat(isDeepStrictEqual(got, expected), `${what}: got ${shown(got)}, expected ${shown(expected)}`);
 }
 
 /** Checks that a promise rejects with an error that has these properties. The message shows what happened instead. */
-export async function assertRejects(what: string, promise: Promise<unknown>, properties: object = {}): Promise<void> {
-  const wanted = `expected an error${Object.keys(properties).length === 0 ? '' : ` with ${shown(properties)}`}`;
-  const error: unknown = await promise.then(
-    (value) => assert.fail(`${what}: resolved with ${shown(value)}, ${wanted}`),
-    (thrown) => thrown,
-  );
+export async function assertRejects(what: string, run: () => unknown, properties: object = {}): Promise<void> {
+  const wanted = `an error${Object.keys(properties).length === 0 ? '' : ` with ${shown(properties)}`}`;
+  const outcome = async (): Promise<{ readonly value: unknown } | { readonly error: unknown }> => {
+    try {
+      return { value: await run() };
+    } catch (error) {
+      return { error };
+    }
+  };
+  const result = await resultOf(what, outcome, wanted);
+  if ('value' in result) assertThat(false, `${what}: resolved with ${shown(result.value)}, expected ${wanted}`);
+  const { error } = result;
   const found = Object.keys(properties).map((name) => [name, (error as Record<string, unknown> | undefined)?.[name]]);
   const got = Object.fromEntries(found) as object;
   if (isDeepStrictEqual(got, properties)) return;
-  const message = `${what}: got the error "${error}" with ${shown(got)}, ${wanted}`;
-  if (!(error instanceof Error)) assert.fail(message);
-  error.message = message; // The error keeps its stack, which contains the line of the reader's program.
-  throw error;
+  throw explained(error, `${what}: got the error "${error}" with ${shown(got)}, expected ${wanted}`);
+}
+
+/** Waits until something is true that the program of the reader must cause. `what` is a sentence about it. */
+async function until(what: string, isTrue: () => Promise<boolean>): Promise<void> {
+  announce(what);
+  for (const endMs = performance.now() + STEP_LIMIT_MS; !(await isTrue()); await pause(POLL_MS))
+    assertThat(performance.now() < endMs, `this has not happened after ${STEP_LIMIT_MS / 1_000} s: ${what}`);
 }
 
 /** A server of which a check observes the connections. */
@@ -161,10 +205,13 @@ export async function observedServer(
   };
 }
 
-/** Starts a proxy in front of a server. */
-export function observedProxy(serverAddress: string): Promise<ObservedServer> {
+/** Starts a proxy in front of a server. It closes the first connections, `lost` of them, at once. */
+export function observedProxy(serverAddress: string, lost = 0): Promise<ObservedServer> {
   const { hostname, port } = new URL(`http://${serverAddress}`);
+  let accepted = 0;
   return observedServer((client) => {
+    accepted += 1;
+    if (accepted <= lost) return void client.destroy();
     const upstream = connectTo(Number(port), hostname);
     upstream.on('error', () => client.destroy());
     client.once('close', () => upstream.destroy());
@@ -178,16 +225,22 @@ export function grpcServer(answer: (stream: ServerHttp2Stream) => void): Promise
   return observedServer((socket) => http2.emit('connection', socket));
 }
 
+/** Waits until a client is in the queue of a lock behind the holder. */
+export function untilWaiting(etcd: Client, name: string): Promise<void> {
+  const isWaiting = async (): Promise<boolean> => (await inspectLock(etcd, name)).waiters.length > 0;
+  return until('a second client asks for the lock, and puts a key into the queue', isWaiting);
+}
+
 /** Checks that no client waits for a lock. */
 export async function assertNoWaiters(etcd: Client, name: string): Promise<void> {
-  const keys = (await inspectLock(etcd, name)).waiters.map(({ kv }) => kv.key);
-  assertResult('the keys in the queue after the key of the holder', () => keys, []);
+  const keys = async () => (await inspectLock(etcd, name)).waiters.map(({ kv }) => kv.key);
+  await assertResult('the keys in the queue after the key of the holder', keys, []);
 }
 
 /** Checks that no client holds a lock. */
 export async function assertNoHolder(etcd: Client, name: string): Promise<void> {
-  const { holder } = await inspectLock(etcd, name);
-  assertResult('the key of the holder', () => holder?.kv.key, undefined);
+  const key = async () => (await inspectLock(etcd, name)).holder?.kv.key;
+  await assertResult('the key of the holder after the release', key, undefined);
 }
 
 let names = 0;

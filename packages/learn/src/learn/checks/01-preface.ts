@@ -1,43 +1,65 @@
-import assert from 'node:assert/strict';
-import { assertRejects, assertResult, checks, collected, hex, hexOf, observedServer, PROGRAM } from '../check.js';
+import type { Socket } from 'node:net';
+import {
+  assertRejects,
+  assertResult,
+  assertThat,
+  checks,
+  collected,
+  hex,
+  hexOf,
+  observedServer,
+  PROGRAM,
+  resultOf,
+} from '../check.js';
 
 type Chapter = typeof import('../../../course/01-preface.js') & typeof import('../../../course/answers/01-preface.js');
 
 export const PREFACE = checks<Chapter>((check) => {
   check('open', PROGRAM, 'the server answers with a SETTINGS frame', async ({ open }, { address }) => {
-    const socket = open(address);
-    const [bytes] = await collected(socket as AsyncIterable<Buffer>, 1);
-    assert.equal(bytes?.readUInt8(3), 4);
+    const first = async () => (await collected(open(address) as AsyncIterable<Buffer>, 1))[0];
+    const bytes = await resultOf('open, and the first bytes that the server sends then', first);
+    assertThat(
+      bytes?.readUInt8(3) === 4,
+      `the server answered with ${bytes && hexOf(bytes)}, expected SETTINGS, type 4`,
+    );
   });
-  check('settings', 1, 'encodes two settings', ({ settings }) => {
+  check('settings', 1, 'encodes settings', async ({ settings }) => {
+    const table = hex('000006 04 00 00000000 0001 00000000');
+    await assertResult('settings([[1, 0]])', () => settings([[1, 0]]), table);
     const entries = [[2, 0] as const, [4, 4_194_304] as const];
     const expected = hex('00000c 04 00 00000000 0002 00000000 0004 00400000');
-    assertResult('settings([[2, 0], [4, 4194304]])', () => settings(entries), expected);
+    await assertResult('settings([[2, 0], [4, 4194304]])', () => settings(entries), expected);
   });
-  check('isHttp2', 2, 'tells SETTINGS from an HTTP/1 response and from too few bytes', ({ isHttp2 }) => {
+  check('isHttp2', 2, 'tells SETTINGS from an HTTP/1 response and from too few bytes', async ({ isHttp2 }) => {
     const settings = hex('000006 04 00 00000000 0005 00004000');
-    const wrong = [...Array(9).keys()].map((length) => settings.subarray(0, length));
-    wrong.push(Buffer.from('HTTP/1.1 400 Bad Request\r\n'), hex('000006 04 00 00000001 0005 00004000'));
-    for (const bytes of [settings, ...wrong])
-      assertResult(`isHttp2 of ${hexOf(bytes) || 'no bytes'}`, () => isHttp2(bytes), bytes === settings);
+    const test = (what: string, bytes: Buffer, expected: boolean) =>
+      assertResult(`isHttp2 of ${what}, ${hexOf(bytes) || 'no bytes'}`, () => isHttp2(bytes), expected);
+    await test('a SETTINGS frame', settings, true);
+    await test('an HTTP/1 response', Buffer.from('HTTP/1.1 400 Bad Request\r\n'), false);
+    await test('a frame on stream 1', hex('000006 04 00 00000001 0005 00004000'), false);
+    for (const length of [8, 4, 0]) await test('less than a header', settings.subarray(0, length), false);
   });
   check(
     'openWithin',
     3,
     'rejects when a server is silent, and resolves otherwise',
     async ({ openWithin }, { address }) => {
-      (await openWithin(address, 5_000)).destroy();
+      const socket = await resultOf('openWithin at etcd', () => openWithin(address, 5_000), 'a socket');
+      socket.destroy();
       await using silent = await observedServer();
-      await assertRejects('openWithin at a silent server', openWithin(silent.address, 50));
-      assert.equal(await silent.openInTheEnd(), 0, 'the socket is still open after openWithin has rejected');
+      await assertRejects('openWithin at a silent server, with ms = 50', () => openWithin(silent.address, 50));
+      const open = await silent.openInTheEnd();
+      assertThat(
+        open === 0,
+        'openWithin has rejected, but its socket is still open; expected that it closes the socket',
+      );
     },
   );
   check('openWithin', 3, 'leaves the bytes of the server to the caller', async ({ openWithin }, { address }) => {
-    const socket = await openWithin(address, 5_000);
+    const socket: Socket = await resultOf('openWithin at etcd', () => openWithin(address, 5_000), 'a socket');
     const bytes: Buffer | null = socket.read();
     socket.destroy();
-    assert.ok(bytes !== null, 'the socket has no bytes, so openWithin has read them, and the caller cannot');
-    const message = `the first bytes in the socket are ${hexOf(bytes.subarray(0, 9))}; expected SETTINGS without flags`;
-    assert.deepEqual([...bytes.subarray(3, 5)], [4, 0], message);
+    const missing = 'openWithin has read the bytes of the server; expected that they are still in the socket';
+    assertThat(bytes !== null && bytes.readUInt8(3) === 4 && bytes.readUInt8(4) === 0, missing);
   });
 });

@@ -1,28 +1,44 @@
-import assert from 'node:assert/strict';
 import { encode, Message } from '../../../course/04-protobuf.js';
 import type { Connection } from '../../../course/05-call.js';
 import { startProxy } from '../../../course/cut-proxy.js';
-import { checks, newName, PROGRAM } from '../check.js';
+import { assertResult, assertThat, checks, newName, PROGRAM, resultOf } from '../check.js';
 
 type Chapter = typeof import('../../../course/05-call.js') & typeof import('../../../course/answers/05-call.js');
+
+/** Resolves with the number of bytes in the value of a key. */
+function lengthOf(connection: Connection, key: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let bytes = Buffer.alloc(0);
+    const send = connection.start('/etcdserverpb.KV/Range', (frame) => {
+      if (frame instanceof Error) return reject(frame);
+      if (frame.type === 0) bytes = Buffer.concat([bytes, frame.payload]);
+      else if ((frame.flags & 1) === 1) resolve(new Message(bytes.subarray(5)).messages(2)[0]?.bytes(5).length ?? 0);
+    });
+    send(encode({ 1: key }), true);
+  });
+}
+
+/** Passes calls on to a connection, and counts those that have begun and ended. */
+function counted(connection: Connection) {
+  const counts = { started: 0, ended: 0, startedLate: 0 };
+  const start: Connection['start'] = (path, onFrame) => {
+    counts.started += 1;
+    if (counts.ended > 0) counts.startedLate += 1;
+    return connection.start(path, (frame) => {
+      if (frame instanceof Error || (frame.type === 1 && (frame.flags & 1) === 1)) counts.ended += 1;
+      onFrame(frame);
+    });
+  };
+  return { counts, connection: { start, close: () => connection.close() } as Connection };
+}
 
 export const CALL = checks<Chapter>((check) => {
   check('Connection', PROGRAM, 'makes 100 calls with responses of 1 kB', async ({ Connection }, { address, etcd }) => {
     const key = newName();
     await etcd.put(key, 'x'.repeat(1_000));
     const connection = new Connection(address);
-    const get = (): Promise<number> =>
-      new Promise((resolve, reject) => {
-        let bytes = Buffer.alloc(0);
-        const send = connection.start('/etcdserverpb.KV/Range', (frame) => {
-          if (frame instanceof Error) return reject(frame);
-          if (frame.type === 0) bytes = Buffer.concat([bytes, frame.payload]);
-          else if ((frame.flags & 1) === 1)
-            resolve(new Message(bytes.subarray(5)).messages(2)[0]?.bytes(5).length ?? 0);
-        });
-        send(encode({ 1: key }), true);
-      });
-    for (let round = 0; round < 100; round += 1) assert.equal(await get(), 1_000);
+    for (let round = 1; round <= 100; round += 1)
+      await assertResult(`the bytes in the response to call ${round}`, () => lengthOf(connection, key), 1_000);
     connection.close();
   });
   check(
@@ -36,38 +52,40 @@ export const CALL = checks<Chapter>((check) => {
         connection.start('/etcdserverpb.Watch/Watch', (frame) => frame instanceof Error && resolve());
       });
       proxy.close();
-      await ended;
+      await resultOf('a stream whose connection has ended', () => ended, 'a call of onFrame with an error');
     },
   );
-  check('put', 1, 'puts a key', async ({ put }, { connect, etcd }) => {
+  check('put', 1, 'puts a key, and waits for the response', async ({ put }, { connect, etcd }) => {
     const key = newName();
-    await put(connect(), key, 'violet');
-    assert.equal((await etcd.get(key))?.text(), 'violet');
+    const { counts, connection } = counted(connect());
+    await resultOf(`put(connection, '${key}', 'violet')`, () => put(connection, key, 'violet'));
+    assertThat(
+      counts.ended === 1,
+      'put resolved before the response had ended; expected that it waits for the trailers',
+    );
+    await assertResult('the value of the key after put', async () => (await etcd.get(key))?.text(), 'violet');
   });
   check('getAll', 2, 'gets several keys at once', async ({ getAll }, { connect, etcd }) => {
     const keys = [newName(), newName(), newName()];
     await etcd.put(keys[0] ?? '', 'a');
     await etcd.put(keys[2] ?? '', 'c');
-    assert.deepEqual(await getAll(connect(), keys), ['a', undefined, 'c']);
+    await assertResult('getAll of three keys, without the second', () => getAll(connect(), keys), [
+      'a',
+      undefined,
+      'c',
+    ]);
   });
   check('getAll', 2, 'sends all requests before the first answer arrives', async ({ getAll }, { connect }) => {
-    const connection = connect();
-    let [answers, late] = [0, 0];
-    const start: Connection['start'] = (path, onFrame) => {
-      late += answers > 0 ? 1 : 0;
-      return connection.start(path, (frame) => {
-        answers += 1;
-        onFrame(frame);
-      });
-    };
-    await getAll({ start, close: () => connection.close() } as Connection, [newName(), newName(), newName()]);
-    assert.equal(
-      late,
-      0,
-      `${late} calls started after a frame of another call had arrived, so the calls are not at once`,
+    const { counts, connection } = counted(connect());
+    await resultOf('getAll of three keys', () => getAll(connection, [newName(), newName(), newName()]));
+    const { startedLate } = counts;
+    assertThat(
+      startedLate === 0,
+      `getAll started ${startedLate} calls after the end of another call, expected all at once`,
     );
   });
   check('version', 3, "resolves with the server's version", async ({ version }, { address, connect, etcd }) => {
-    assert.equal(await version(connect()), (await etcd.maintenance.status(`http://${address}`)).version);
+    const { version: expected } = await etcd.maintenance.status(`http://${address}`);
+    await assertResult('version(connection)', () => version(connect()), expected);
   });
 });

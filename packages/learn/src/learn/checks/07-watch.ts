@@ -1,10 +1,23 @@
-import assert from 'node:assert/strict';
 import { op } from '../../../../../src/index.js';
 import { encode } from '../../../course/04-protobuf.js';
 import { startProxy } from '../../../course/cut-proxy.js';
-import { assertRejects, checks, grpcServer, newName, PROGRAM } from '../check.js';
+import { assertRejects, assertResult, checks, collected, grpcServer, newName, PROGRAM } from '../check.js';
 
 type Chapter = typeof import('../../../course/07-watch.js') & typeof import('../../../course/answers/07-watch.js');
+
+type Batches = AsyncIterable<readonly { readonly type: string; readonly key: string; readonly value: string }[]>;
+
+/** Reads `count` changes. Resolves with a text such as `/a=1 /b=2 | /c=3`, in which `|` separates the arrays. */
+async function changesOf(batches: Batches, name: string, count: number): Promise<string> {
+  const texts: string[] = [];
+  let left = count;
+  for await (const batch of batches) {
+    texts.push(batch.map(({ key, value }) => `${key.slice(name.length)}=${value}`).join(' '));
+    left -= batch.length;
+    if (left <= 0) break;
+  }
+  return texts.join(' | ');
+}
 
 export const WATCH = checks<Chapter>((check) => {
   check(
@@ -15,26 +28,29 @@ export const WATCH = checks<Chapter>((check) => {
       const proxy = await startProxy(address);
       const key = newName();
       const { header } = await etcd.put(key, '0');
-      const values: string[] = [];
       const writing = (async () => {
         for (let value = 1; value < 30; value += 1) {
           await etcd.put(key, `${value}`);
           if (value % 10 === 0) proxy.cut();
         }
-        await etcd.delete(key);
       })();
-      for await (const event of watch(proxy.address, key, header.revision)) {
-        if (event.type === 'delete') break;
-        values.push(event.value);
-      }
+      const values = async () => {
+        const events = await collected(watch(proxy.address, key, header.revision), 30);
+        return events.map(({ value }) => value).join(' ');
+      };
+      const expected = Array.from({ length: 30 }, (_, value) => `${value}`).join(' ');
+      await assertResult('the values of 30 puts, with three lost connections', values, expected);
       await writing;
       proxy.close();
-      assert.deepEqual(
-        values,
-        Array.from({ length: 30 }, (_, value) => `${value}`),
-      );
     },
   );
+  check('watch', PROGRAM, 'tells a deletion from a put', async ({ watch }, { address, etcd }) => {
+    const key = newName();
+    const { header } = await etcd.put(key, '0');
+    await etcd.delete(key);
+    const types = async () => (await collected(watch(address, key, header.revision), 2)).map(({ type }) => type);
+    await assertResult('the types of the events of a put and a deletion', types, ['put', 'delete']);
+  });
   check(
     'watchPrefix',
     1,
@@ -42,13 +58,52 @@ export const WATCH = checks<Chapter>((check) => {
     async ({ watchPrefix }, { address, etcd }) => {
       const name = newName();
       const { header } = await etcd.txn({ then: [op.put(`${name}/a`, '1'), op.put(`${name}/b`, '2')] });
-      await etcd.put(`${name}/c`, '3');
-      const batches: { readonly key: string; readonly value: string }[][] = [];
-      for await (const batch of watchPrefix(address, `${name}/`, header.revision))
-        if (batches.push(batch) && batches.flat().length === 3) break;
-      const changes = batches.map((batch) => batch.map(({ key, value }) => `${key.slice(name.length)}=${value}`));
-      assert.deepEqual(changes.flat(), ['/a=1', '/b=2', '/c=3']);
-      assert.ok((changes[0]?.length ?? 0) >= 2, 'the first array does not contain both changes of the transaction');
+      const changes = () => changesOf(watchPrefix(address, `${name}/`, header.revision), name, 2);
+      await assertResult('the arrays of a transaction with two puts ("|" separates arrays)', changes, '/a=1 /b=2');
+    },
+  );
+  check(
+    'watchPrefix',
+    1,
+    'yields the changes of all keys with the prefix, and of no other key',
+    async ({ watchPrefix }, server) => {
+      const { address, etcd } = server;
+      const name = newName();
+      const { header } = await etcd.put(`${name}-a`, '1');
+      await etcd.put(`${name}.b`, '2');
+      await etcd.put(`${name}-\u00e9`, '3');
+      const changes = async () => {
+        const text = await changesOf(watchPrefix(address, `${name}-`, header.revision), name, 2);
+        return text.replace(' | ', ' ');
+      };
+      const what =
+        "the changes of the keys with a prefix that ends with '-' ('-', '.' and '0' are in this order in ASCII)";
+      await assertResult(what, changes, '-a=1 -\u00e9=3');
+    },
+  );
+  check(
+    'watchPrefix',
+    1,
+    'yields each change once, although the connection is lost',
+    async ({ watchPrefix }, server) => {
+      const { address, etcd } = server;
+      const name = newName();
+      const proxy = await startProxy(address);
+      const { header } = await etcd.put(`${name}/a`, '1');
+      const batches = watchPrefix(proxy.address, `${name}/`, header.revision);
+      const withCuts = (async function* () {
+        for await (const batch of batches) {
+          yield batch;
+          proxy.cut();
+          await etcd.put(`${name}/a`, `${Number(batch.at(-1)?.value) + 1}`);
+        }
+      })();
+      await assertResult(
+        'the changes of three puts, with a lost connection after each',
+        () => changesOf(withCuts, name, 3),
+        '/a=1 | /a=2 | /a=3',
+      );
+      proxy.close();
     },
   );
   check('watchPrefix', 2, 'yields the values before the changes', async ({ watchPrefix }, { address, etcd }) => {
@@ -56,21 +111,24 @@ export const WATCH = checks<Chapter>((check) => {
     const { header } = await etcd.put(`${name}/a`, '1');
     await etcd.put(`${name}/a`, '2');
     await etcd.delete(`${name}/a`);
-    const events = watchPrefix(address, `${name}/`, header.revision + 1n);
-    const seen: string[] = [];
-    for await (const batch of events) {
-      seen.push(...batch.map(({ type, previous }) => `${type} after ${previous}`));
-      if (seen.length === 2) break;
-    }
-    assert.deepEqual(seen, ['put after 1', 'delete after 2']);
+    const seen = async () => {
+      const all: string[] = [];
+      for await (const batch of watchPrefix(address, `${name}/`, header.revision)) {
+        all.push(...batch.map(({ type, previous }) => `${type}, previous ${JSON.stringify(previous)}`));
+        if (all.length >= 3) break;
+      }
+      return all;
+    };
+    const expected = ['put, previous ""', 'put, previous "1"', 'delete, previous "2"'];
+    await assertResult('the events of two puts and a deletion', seen, expected);
   });
   check('watchPrefix', 3, 'rejects with the revision of the compaction', async ({ watchPrefix }, { address, etcd }) => {
     const name = newName();
     const { header } = await etcd.put(`${name}/a`, '1');
     await etcd.put(`${name}/a`, '2');
     await etcd.compact(header.revision + 1n);
-    const next = watchPrefix(address, `${name}/`, header.revision).next();
-    await assertRejects('a watch of compacted revisions', next, { compactRevision: header.revision + 1n });
+    const next = () => watchPrefix(address, `${name}/`, header.revision).next();
+    await assertRejects('watchPrefix from a compacted revision', next, { compactRevision: header.revision + 1n });
   });
   check('watchPrefix', 3, 'also rejects when etcd cancels the watch for another reason', async ({ watchPrefix }) => {
     // Fields 3 and 4: the watch is created, and canceled at once.
@@ -79,6 +137,7 @@ export const WATCH = checks<Chapter>((check) => {
       stream.respond({ ':status': 200, 'content-type': 'application/grpc' });
       stream.write(Buffer.concat([Buffer.of(0, 0, 0, 0, response.length), response]));
     });
-    await assertRejects('a canceled watch', watchPrefix(server.address, 'learn/', 1n).next());
+    const next = () => watchPrefix(server.address, 'learn/', 1n).next();
+    await assertRejects('watchPrefix, whose watch the server cancels with "permission denied"', next);
   });
 });

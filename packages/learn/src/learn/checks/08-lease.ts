@@ -1,9 +1,10 @@
-import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startProxy } from '../../../course/cut-proxy.js';
-import { checks, newName, PROGRAM } from '../check.js';
+import { assertResult, assertThat, checks, newName, PROGRAM, resultOf } from '../check.js';
 
 type Chapter = typeof import('../../../course/08-lease.js') & typeof import('../../../course/answers/08-lease.js');
+
+const NO_LEASE = 12_345n;
 
 export const LEASE = checks<Chapter>((check) => {
   check(
@@ -11,13 +12,14 @@ export const LEASE = checks<Chapter>((check) => {
     PROGRAM,
     'keeps a lease alive for longer than its TTL, and revokes it',
     async ({ grant }, { connect, etcd }) => {
-      const lease = await grant(connect(), 2);
+      const lease = await resultOf('grant(connection, 2)', () => grant(connect(), 2), 'a lease');
+      const exists = async () => (await etcd.lease.list()).ids.includes(lease.id);
       await pause(3_500);
-      assert.equal(lease.isAlive(), true, 'isAlive() is false after 3.5 s, although the lease has a TTL of 2 s');
-      assert.ok((await etcd.lease.list()).ids.includes(lease.id));
-      await lease.revoke();
-      assert.equal(lease.isAlive(), false, 'isAlive() is true after revoke()');
-      assert.ok(!(await etcd.lease.list()).ids.includes(lease.id));
+      await assertResult('isAlive() after 3.5 s, with renewals', () => lease.isAlive(), true);
+      await assertResult('whether etcd has the lease after 3.5 s', exists, true);
+      await resultOf('revoke()', () => lease.revoke());
+      await assertResult('isAlive() after revoke()', () => lease.isAlive(), false);
+      await assertResult('whether etcd has the lease after revoke()', exists, false);
     },
   );
   check(
@@ -26,10 +28,11 @@ export const LEASE = checks<Chapter>((check) => {
     'says that the lease may have ended when the connection is lost',
     async ({ grant }, { address, connect }) => {
       const proxy = await startProxy(address);
-      const lease = await grant(connect(proxy.address), 2);
+      const connection = connect(proxy.address);
+      const lease = await resultOf('grant(connection, 2)', () => grant(connection, 2), 'a lease');
       proxy.close();
       await pause(2_100);
-      assert.equal(lease.isAlive(), false, 'isAlive() is true 2.1 s after the connection was lost');
+      await assertResult('isAlive() 2.1 s after the connection was lost', () => lease.isAlive(), false);
     },
   );
   check(
@@ -38,20 +41,28 @@ export const LEASE = checks<Chapter>((check) => {
     'tells the time that is left, and -1 for a lease that does not exist',
     async ({ secondsLeft }, { connect, etcd }) => {
       const { id } = await etcd.lease.grant({ ttl: 100 });
-      assert.ok((await secondsLeft(connect(), id)) > 90n);
-      assert.equal(await secondsLeft(connect(), 12_345n), -1n);
+      const left = await resultOf('secondsLeft of a lease with a TTL of 100 s', () => secondsLeft(connect(), id));
+      const message = `secondsLeft of a lease with a TTL of 100 s: got ${left} (${typeof left}), expected about 100n`;
+      assertThat(typeof left === 'bigint' && left > 90n && left <= 100n, message);
+      await assertResult('secondsLeft of a lease that does not exist', () => secondsLeft(connect(), NO_LEASE), -1n);
     },
   );
   check('putWithLease', 2, 'puts a key that ends with the lease', async ({ putWithLease }, { connect, etcd }) => {
     const { id } = await etcd.lease.grant({ ttl: 100 });
     const key = newName();
-    await putWithLease(connect(), key, 'x', id);
-    assert.equal((await etcd.get(key))?.text(), 'x');
+    const value = async () => (await etcd.get(key))?.text();
+    await resultOf(`putWithLease of '${key}'`, () => putWithLease(connect(), key, 'x', id));
+    await assertResult('the value of the key after putWithLease', value, 'x');
     await etcd.lease.revoke(id);
-    assert.equal((await etcd.get(key))?.text(), undefined, 'the key still exists after the end of the lease');
+    await assertResult('the value of the key after the end of the lease', value, undefined);
   });
   check('leases', 3, 'lists the leases', async ({ leases }, { connect, etcd }) => {
-    const { id } = await etcd.lease.grant({ ttl: 100 });
-    assert.ok((await leases(connect())).includes(id));
+    const ids = [(await etcd.lease.grant({ ttl: 100 })).id, (await etcd.lease.grant({ ttl: 100 })).id];
+    const listed = await resultOf('leases(connection)', () => leases(connect()), 'the IDs of the leases');
+    const missing = ids.filter((id) => !listed.includes(id));
+    assertThat(
+      missing.length === 0,
+      `leases: got [${listed}], expected that it contains ${missing.join(' and ')} (bigint)`,
+    );
   });
 });

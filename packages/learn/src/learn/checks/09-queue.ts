@@ -1,6 +1,5 @@
-import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import { checks, newName, PROGRAM } from '../check.js';
+import { assertResult, assertThat, checks, newName, PROGRAM, resultOf } from '../check.js';
 
 type Chapter = typeof import('../../../course/09-queue.js') & typeof import('../../../course/answers/09-queue.js');
 
@@ -8,9 +7,13 @@ export const QUEUE = checks<Chapter>((check) => {
   check('enter', PROGRAM, 'puts the key once, also if it is called again', async ({ enter }, { connect, etcd }) => {
     const { id } = await etcd.lease.grant({ ttl: 100 });
     const key = `${newName()}/${id.toString(16)}`;
-    const revision = await enter(connect(), key, id);
-    assert.equal(await enter(connect(), key, id), revision);
-    assert.deepEqual([(await etcd.get(key))?.createRevision, (await etcd.get(key))?.version], [revision, 1n]);
+    const revision = await resultOf('enter', () => enter(connect(), key, id), 'a revision');
+    await assertResult('enter, called again', () => enter(connect(), key, id), revision);
+    const numbers = async () => {
+      const kv = await etcd.get(key);
+      return { createRevision: kv?.createRevision, version: kv?.version, lease: kv?.lease };
+    };
+    await assertResult('the key in etcd', numbers, { createRevision: revision, version: 1n, lease: id });
   });
   check(
     'waitForTurn',
@@ -29,30 +32,48 @@ export const QUEUE = checks<Chapter>((check) => {
       await pause(200);
       await etcd.delete(`${name}/b`);
       await pause(300);
-      assert.equal(hasTurn, false, 'waitForTurn resolved while an older key existed');
+      assertThat(
+        !hasTurn,
+        'waitForTurn resolved after the key directly ahead was deleted, although the first key exists',
+      );
       await etcd.delete(`${name}/a`);
-      await waiting;
+      await resultOf('waitForTurn, after all older keys were deleted', () => waiting);
     },
   );
   check('create', 1, 'puts a key only once', async ({ create }, { connect, etcd }) => {
     const key = newName();
-    const connection = connect();
-    const [a, b] = await Promise.all([create(connection, key, 'a'), create(connection, key, 'b')]);
-    assert.notEqual(a, b);
-    assert.equal((await etcd.get(key))?.text(), a ? 'a' : 'b');
+    const value = async () => (await etcd.get(key))?.text();
+    await assertResult('create of a key that does not exist', () => create(connect(), key, 'a'), true);
+    await assertResult('the value of the key after create', value, 'a');
+    await assertResult('create of a key that exists', () => create(connect(), key, 'b'), false);
+    await assertResult('the value of the key after the second create', value, 'a');
   });
   check('increment', 2, 'loses none of 20 concurrent increments', async ({ increment }, { connect, etcd }) => {
     const key = newName();
     const connection = connect();
-    await Promise.all(Array.from({ length: 20 }, () => increment(connection, key)));
-    assert.equal((await etcd.get(key))?.text(), '20');
+    const numbers = Array.from({ length: 20 }, (_, index) => index + 1);
+    const all = async () => {
+      const sums = await Promise.all(numbers.map(() => increment(connection, key)));
+      return sums.toSorted((a, b) => a - b);
+    };
+    await assertResult('the sorted results of 20 concurrent calls of increment', all, numbers);
+    await assertResult('the number in the key after them', async () => (await etcd.get(key))?.text(), '20');
+  });
+  check('increment', 2, 'counts a number that another client has put', async ({ increment }, { connect, etcd }) => {
+    const key = newName();
+    await etcd.put(key, '1');
+    await etcd.put(key, '41');
+    await assertResult('increment of 41', () => increment(connect(), key), 42);
   });
   check('queueOf', 3, 'lists the queue in the order of creation', async ({ queueOf }, { connect, etcd }) => {
     const name = newName();
-    for (const key of ['c', 'a', 'b']) await etcd.put(`${name}/${key}`, '');
-    assert.deepEqual(
-      await queueOf(connect(), name),
-      ['c', 'a', 'b'].map((key) => `${name}/${key}`),
+    await etcd.put(`${name}x/other`, '');
+    for (const key of ['c', 'a', 'b', 'c']) await etcd.put(`${name}/${key}`, '');
+    const expected = ['c', 'a', 'b'].map((key) => `${name}/${key}`);
+    await assertResult(
+      'queueOf a queue of which the first key was put again',
+      () => queueOf(connect(), name),
+      expected,
     );
   });
 });

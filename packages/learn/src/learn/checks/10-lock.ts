@@ -1,7 +1,17 @@
-import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { inspectLock, Mutex, Session } from '../../../../../src/locks.js';
-import { assertNoHolder, assertNoWaiters, checks, newName, PROGRAM } from '../check.js';
+import {
+  assertNoHolder,
+  assertNoWaiters,
+  assertRejects,
+  assertResult,
+  assertThat,
+  checks,
+  newName,
+  PROGRAM,
+  resultOf,
+  untilWaiting,
+} from '../check.js';
 
 type Chapter = typeof import('../../../course/10-lock.js') & typeof import('../../../course/answers/10-lock.js');
 
@@ -9,26 +19,25 @@ export const LOCK = checks<Chapter>((check) => {
   check(
     'lock',
     PROGRAM,
-    'lets five processes in one at a time, in the order of their tokens',
+    'lets five clients in one at a time, in the order of their tokens',
     async ({ lock }, { address }) => {
       const name = newName();
       let holders = 0;
       const tokens: bigint[] = [];
-      await Promise.all(
-        Array.from({ length: 5 }, async () => {
-          const held = await lock(address, name);
-          holders += 1;
-          assert.equal(holders, 1);
-          tokens.push(held.token);
-          await pause(20);
-          holders -= 1;
-          await held.unlock();
-        }),
+      const takeTurn = async () => {
+        const held = await lock(address, name);
+        holders += 1;
+        assertThat(holders === 1, `lock: ${holders} clients have the lock at once`);
+        tokens.push(held.token);
+        await pause(20);
+        holders -= 1;
+        await held.unlock();
+      };
+      await resultOf('five clients, each of which takes the lock and releases it', () =>
+        Promise.all([1, 2, 3, 4, 5].map(takeTurn)),
       );
-      assert.deepEqual(
-        tokens,
-        tokens.toSorted((a, b) => Number(a - b)),
-      );
+      const sorted = tokens.toSorted((a, b) => Number(a - b));
+      await assertResult('the tokens in the order of the holders', () => tokens, sorted);
     },
   );
   check(
@@ -37,13 +46,14 @@ export const LOCK = checks<Chapter>((check) => {
     "makes a Mutex of etcdwire wait, which uses the same keys as Go's client and etcdctl",
     async ({ lock }, { address, etcd }) => {
       const name = newName();
-      const held = await lock(address, name);
+      const held = await resultOf('lock', () => lock(address, name), 'the lock');
       await using session = await Session.open(etcd);
       const waiting = new Mutex(session, name).lock();
-      while ((await inspectLock(etcd, name)).waiters.length === 0) await pause(10);
-      assert.equal((await inspectLock(etcd, name)).holder?.token, held.token);
-      await held.unlock();
-      await (await waiting).release();
+      await untilWaiting(etcd, name);
+      const token = async () => (await inspectLock(etcd, name)).holder?.token;
+      await assertResult('the token of the holder, as a client sees it that reads the queue', token, held.token);
+      await resultOf('unlock()', () => held.unlock());
+      await (await resultOf('the Mutex, after unlock()', () => waiting, 'the lock')).release();
     },
   );
   check(
@@ -52,20 +62,34 @@ export const LOCK = checks<Chapter>((check) => {
     'refuses the write of a holder that has lost the lock',
     async ({ lock }, { address, etcd }) => {
       const name = newName();
-      const held = await lock(address, name);
-      assert.equal(await held.put(`${name}-value`, 'first'), true);
+      const held = await resultOf('lock', () => lock(address, name), 'the lock');
+      await assertResult('put of the holder', () => held.put(`${name}-value`, 'first'), true);
       await etcd.lease.revoke((await inspectLock(etcd, name)).holder?.leaseId ?? 0n);
-      assert.equal(await held.put(`${name}-value`, 'stale'), false);
-      assert.equal((await etcd.get(`${name}-value`))?.text(), 'first');
+      await assertResult('put after the end of the lease', () => held.put(`${name}-value`, 'stale'), false);
+      const value = async () => (await etcd.get(`${name}-value`))?.text();
+      await assertResult('the value of the key after both', value, 'first');
     },
   );
   check('withLock', 1, 'releases the lock also if the action throws', async ({ withLock }, { address, etcd }) => {
     const name = newName();
-    assert.equal(await withLock(address, name, async () => 'result'), 'result');
-    const failing = withLock(address, name, async () => {
-      throw new Error('failed');
-    });
-    await assert.rejects(failing, /failed/);
+    let [passed, token]: (bigint | undefined)[] = [];
+    const action = async (given: bigint) => {
+      [passed, token] = [given, (await inspectLock(etcd, name)).holder?.token];
+      return 'result';
+    };
+    await assertResult(
+      "withLock of an action that resolves with 'result'",
+      () => withLock(address, name, action),
+      'result',
+    );
+    assertThat(token !== undefined, 'withLock ran the action without the lock: no client held it');
+    await assertResult('the token that withLock has passed to the action', () => passed, token);
+    await assertNoHolder(etcd, name);
+    const failing = () =>
+      withLock(address, name, async () => {
+        throw new Error('failed');
+      });
+    await assertRejects('withLock of an action that throws "failed"', failing, { message: 'failed' });
     await assertNoHolder(etcd, name);
   });
   check(
@@ -74,23 +98,32 @@ export const LOCK = checks<Chapter>((check) => {
     'resolves with undefined if the lock is held, and leaves nothing in the queue',
     async ({ tryLock }, { address, etcd }) => {
       const name = newName();
-      const held = await tryLock(address, name);
-      assert.ok(held !== undefined);
-      assert.equal((await tryLock(address, name))?.token, undefined, 'tryLock resolved with a token');
+      const held = await resultOf('tryLock of a lock that is free', () => tryLock(address, name), 'the lock');
+      assertThat(held !== undefined, 'tryLock of a lock that is free: resolved with undefined, expected the lock');
+      const second = async () => (await tryLock(address, name))?.token;
+      await assertResult('the token that tryLock returns for a lock that is held', second, undefined);
       await assertNoWaiters(etcd, name);
-      await held.unlock();
+      await resultOf('unlock()', () => held.unlock());
+      await assertNoHolder(etcd, name);
     },
   );
   check('lockUntil', 3, 'leaves the queue when the signal aborts', async ({ lockUntil }, { address, etcd }) => {
     const name = newName();
-    const held = await lockUntil(address, name, new AbortController().signal);
+    const { signal } = new AbortController();
+    const held = await resultOf('lockUntil of a lock that is free', () => lockUntil(address, name, signal), 'the lock');
     const stop = new AbortController();
     const waiting = lockUntil(address, name, stop.signal);
-    while ((await inspectLock(etcd, name)).waiters.length === 0) await pause(10);
+    waiting.catch(() => {});
+    await untilWaiting(etcd, name);
     stop.abort(new Error('stopped'));
-    await assert.rejects(waiting, /stopped/);
+    const what = 'lockUntil, whose signal aborts with the reason "stopped" while it waits';
+    await assertRejects(what, () => waiting, { message: 'stopped' });
     await assertNoWaiters(etcd, name);
-    await held.unlock();
+    const aborted = AbortSignal.abort(new Error('stopped'));
+    const late = () => lockUntil(address, name, aborted);
+    await assertRejects('lockUntil with a signal that has aborted before', late, { message: 'stopped' });
+    await resultOf('unlock()', () => held.unlock());
+    await assertNoHolder(etcd, name);
   });
   check(
     'lockUntil',
@@ -99,15 +132,20 @@ export const LOCK = checks<Chapter>((check) => {
     async ({ lockUntil }, { address, etcd }) => {
       const name = newName();
       const { signal } = new AbortController();
-      const held = await lockUntil(address, name, signal);
+      const held = await resultOf(
+        'lockUntil of a lock that is free',
+        () => lockUntil(address, name, signal),
+        'the lock',
+      );
       const waiting = lockUntil(address, name, signal).catch(() => undefined);
-      while ((await inspectLock(etcd, name)).waiters.length === 0) await pause(10);
+      await untilWaiting(etcd, name);
       await etcd.lease.revoke((await inspectLock(etcd, name)).waiters[0]?.leaseId ?? 0n);
       await held.unlock();
-      const result = await waiting;
+      const result = await resultOf('lockUntil, after the end of its lease and the release of the lock', () => waiting);
       if (result === undefined) return; // The function has thrown an error.
       const { holder } = await inspectLock(etcd, name);
-      assert.equal(holder?.token, result.token, 'lockUntil resolved although its key was no longer in the queue');
+      const message = 'lockUntil resolved although its lease had ended, and its key was no longer in the queue';
+      assertThat(holder?.token === result.token, message);
     },
   );
 });

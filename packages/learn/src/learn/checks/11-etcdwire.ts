@@ -1,11 +1,23 @@
-import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { setTimeout as pause } from 'node:timers/promises';
 import { EtcdError } from '../../../../../src/index.js';
 import { inspectLock, Mutex, Session } from '../../../../../src/locks.js';
 import { lock as lockOfChapter10 } from '../../../course/10-lock.js';
+import { callsIn } from '../../../course/12-break-it.js';
 import { startProxy } from '../../../course/cut-proxy.js';
-import { assertNoHolder, assertNoWaiters, checks, newName, observedProxy, PROGRAM } from '../check.js';
+import { startFaultProxy } from '../../../course/fault-proxy.js';
+import {
+  assertNoHolder,
+  assertNoWaiters,
+  assertRejects,
+  assertResult,
+  assertThat,
+  checks,
+  newName,
+  observedProxy,
+  PROGRAM,
+  resultOf,
+  untilWaiting,
+} from '../check.js';
 
 type Chapter = typeof import('../../../course/11-etcdwire.js') &
   typeof import('../../../course/answers/11-etcdwire.js');
@@ -15,11 +27,11 @@ export const LIBRARY = checks<Chapter>((check) => {
     const name = newName();
     const first = await lockOfChapter10(address, name);
     const waiting = lock(address, name);
-    while ((await inspectLock(etcd, name)).waiters.length === 0) await pause(10);
+    await untilWaiting(etcd, name);
     await first.unlock();
-    const second = await waiting;
-    assert.ok(second.token > first.token);
-    await second.unlock();
+    const second = await resultOf('lock, after the release of the lock of chapter 10', () => waiting, 'the lock');
+    assertThat(second.token > first.token, `lock: got the token ${second.token} after ${first.token}, expected more`);
+    await resultOf('unlock()', () => second.unlock());
     await assertNoHolder(etcd, name);
   });
   check(
@@ -30,30 +42,46 @@ export const LIBRARY = checks<Chapter>((check) => {
       const name = newName();
       const proxy = await startProxy(address);
       proxy.loseResponse('/etcdserverpb.KV/Txn');
-      const held = await lock(proxy.address, name);
-      assert.equal((await inspectLock(etcd, name)).holder?.token, held.token);
+      const held = await resultOf('lock, which loses the first response', () => lock(proxy.address, name), 'the lock');
+      const token = async () => (await inspectLock(etcd, name)).holder?.token;
+      await assertResult('the token of the holder, as a client sees it that reads the queue', token, held.token);
       await assertNoWaiters(etcd, name);
-      await held.unlock();
+      await resultOf('unlock()', () => held.unlock());
       proxy.close();
     },
   );
   check('lock', PROGRAM, 'aborts its signal when the lease is revoked', async ({ lock }, { address, etcd }) => {
     const name = newName();
-    const held = await lock(address, name);
-    assert.equal(await held.put(`${name}-value`, 'first'), true);
+    const held = await resultOf('lock', () => lock(address, name), 'the lock');
+    await assertResult('put of the holder', () => held.put(`${name}-value`, 'first'), true);
     const aborted = once(held.signal, 'abort');
     await etcd.lease.revoke((await inspectLock(etcd, name)).holder?.leaseId ?? 0n);
-    assert.equal(await held.put(`${name}-value`, 'stale'), false);
-    await aborted;
-    assert.equal(held.isHeld(), false);
-    await held.unlock();
+    await assertResult('put after the end of the lease', () => held.put(`${name}-value`, 'stale'), false);
+    await resultOf('the signal, after the end of the lease', () => aborted, 'that it aborts');
+    await assertResult('isHeld() after the end of the lease', () => held.isHeld(), false);
+    await resultOf('unlock()', () => held.unlock());
   });
   check('addLine', 1, 'loses none of ten lines that are added at once', async ({ addLine }, { address, etcd }) => {
     const name = newName();
     const lines = Array.from({ length: 10 }, (_, index) => `line ${index}`);
-    await Promise.all(lines.map((line) => addLine(address, name, `${name}-lines`, line)));
-    const written = (await etcd.get(`${name}-lines`))?.text().trimEnd().split('\n');
-    assert.deepEqual(written?.toSorted(), lines);
+    const added = async () => {
+      await Promise.all(lines.map((line) => addLine(address, name, `${name}-lines`, line)));
+      return (await etcd.get(`${name}-lines`))?.text().trimEnd().split('\n').toSorted();
+    };
+    await assertResult('the sorted lines after ten concurrent calls of addLine', added, lines);
+  });
+  check('addLine', 1, 'lets etcd refuse the write if the lock was lost', async ({ addLine }, { address }) => {
+    const name = newName();
+    const proxies = await startFaultProxy(address);
+    await resultOf('addLine', () => addLine(proxies.address, name, `${name}-lines`, 'a line'));
+    const { atEtcd } = await proxies.stop();
+    const writes = callsIn(atEtcd).filter(({ requests: [request] }) =>
+      JSON.stringify(request?.message).includes('a line'),
+    );
+    const [write] = writes;
+    const compare = write?.requests[0]?.message.compare;
+    const message = `addLine wrote with a ${write?.method} that has no condition, expected held.txn`;
+    assertThat(write?.method === 'Txn' && Array.isArray(compare) && compare.length > 0, message);
   });
   check(
     'lockWithin',
@@ -61,11 +89,13 @@ export const LIBRARY = checks<Chapter>((check) => {
     'resolves with undefined if the lock is held, and leaves nothing in the queue',
     async ({ lockWithin }, { address, etcd }) => {
       const name = newName();
-      const held = await lockWithin(address, name, 5_000);
-      assert.ok(held !== undefined);
-      assert.equal((await lockWithin(address, name, 300))?.token, undefined, 'lockWithin resolved with a token');
+      const free = 'lockWithin of a lock that is free';
+      const held = await resultOf(free, () => lockWithin(address, name, 5_000), 'the lock');
+      assertThat(held !== undefined, `${free}: resolved with undefined, expected the lock`);
+      const second = async () => (await lockWithin(address, name, 300))?.token;
+      await assertResult('the token that lockWithin returns for a lock that is held', second, undefined);
       await assertNoWaiters(etcd, name);
-      await held.unlock();
+      await resultOf('unlock()', () => held.unlock());
       await assertNoHolder(etcd, name);
     },
   );
@@ -74,9 +104,10 @@ export const LIBRARY = checks<Chapter>((check) => {
     await using session = await Session.open(etcd);
     await using _held = await new Mutex(session, name).lock();
     await using proxy = await observedProxy(address);
-    assert.equal((await lockWithin(proxy.address, name, 300))?.token, undefined, 'lockWithin resolved with a token');
-    const open = await proxy.openInTheEnd();
-    assert.equal(open, 0, `${open} connection(s) still open after lockWithin has resolved with undefined`);
+    const token = async () => (await lockWithin(proxy.address, name, 300))?.token;
+    await assertResult('the token that lockWithin returns for a lock that is held', token, undefined);
+    const open = () => proxy.openInTheEnd();
+    await assertResult('the connections that are open after lockWithin has resolved with undefined', open, 0);
   });
   check(
     'runUntilDone',
@@ -85,19 +116,23 @@ export const LIBRARY = checks<Chapter>((check) => {
     async ({ runUntilDone }, { address, etcd }) => {
       const name = newName();
       const tokens: (bigint | undefined)[] = [];
-      const runs = await runUntilDone(address, name, async (signal) => {
+      const losesLock = async (signal: AbortSignal) => {
         const { holder } = await inspectLock(etcd, name);
         tokens.push(holder?.token);
         if (tokens.length > 1) return;
         await etcd.lease.revoke(holder?.leaseId ?? 0n);
         if (!signal.aborted) await once(signal, 'abort');
-      });
-      assert.equal(runs, 2);
-      assert.ok((tokens[1] ?? 0n) > (tokens[0] ?? 0n), 'the second run did not have a greater token');
-      const failing = runUntilDone(address, name, async () => {
-        throw new Error('failed');
-      });
-      await assert.rejects(failing, /failed/);
+      };
+      const what = 'runUntilDone of an action that loses its lock in the first run';
+      await assertResult(what, () => runUntilDone(address, name, losesLock), 2);
+      const [first, second] = tokens;
+      const message = `${what}: the tokens of the runs are ${first} and ${second}, expected a greater one in the second`;
+      assertThat(first !== undefined && second !== undefined && second > first, message);
+      const failing = () =>
+        runUntilDone(address, name, async () => {
+          throw new Error('failed');
+        });
+      await assertRejects('runUntilDone of an action that throws "failed"', failing, { message: 'failed' });
     },
   );
   check(
@@ -107,22 +142,27 @@ export const LIBRARY = checks<Chapter>((check) => {
     async ({ runUntilDone }, { address, etcd }) => {
       const name = newName();
       let runs = 0;
-      const failing = runUntilDone(address, name, async () => {
-        runs += 1;
-        if (runs === 1) await etcd.lease.revoke(12_345n);
-      });
-      const error = await failing.catch((thrown) => thrown);
-      assert.ok(error instanceof EtcdError, `the action threw an EtcdError, but runUntilDone resolved with ${error}`);
-      assert.equal(runs, 1, 'runs of an action that threw an EtcdError while it had the lock');
-      const stopped = await runUntilDone(address, name, async (signal) => {
-        if (runs++ > 1) return;
-        await etcd.lease.revoke((await inspectLock(etcd, name)).holder?.leaseId ?? 0n);
-        if (!signal.aborted) await once(signal, 'abort');
-        throw new Error('stopped');
-      }).catch((thrown) =>
-        assert.fail(`runUntilDone threw ${thrown}, which the action threw after the loss of the lock`),
-      );
-      assert.equal(stopped, 2, 'runs of an action that threw an error after it had lost the lock');
+      let thrown: unknown;
+      const failing = () =>
+        runUntilDone(address, name, async () => {
+          runs += 1;
+          if (runs === 1) await etcd.lease.revoke(12_345n);
+        }).catch((error) => {
+          thrown = error;
+          throw error;
+        });
+      const what = 'runUntilDone of an action that throws an EtcdError while it has the lock';
+      await assertRejects(what, failing);
+      assertThat(thrown instanceof EtcdError, `${what}: threw "${thrown}", expected the error of the action`);
+      await assertResult(`the runs of ${what.replace('runUntilDone of ', '')}`, () => runs, 1);
+      const stopping = () =>
+        runUntilDone(address, name, async (signal) => {
+          if (runs++ > 1) return;
+          await etcd.lease.revoke((await inspectLock(etcd, name)).holder?.leaseId ?? 0n);
+          if (!signal.aborted) await once(signal, 'abort');
+          throw new Error('stopped');
+        });
+      await assertResult('runUntilDone of an action that throws an error after it has lost the lock', stopping, 2);
     },
   );
 });

@@ -1,13 +1,11 @@
-import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import { inspect } from 'node:util';
 import { Connection } from '../../../course/05-call.js';
 import { call } from '../../../course/06-status.js';
 import { grant } from '../../../course/08-lease.js';
 import { enter } from '../../../course/09-queue.js';
 import type { Call, Frame } from '../../../course/12-break-it.js';
 import { startFaultProxy } from '../../../course/fault-proxy.js';
-import { assertResult, checks, newName, PROGRAM } from '../check.js';
+import { assertResult, assertThat, checks, newName, PROGRAM, resultOf } from '../check.js';
 
 type Chapter = typeof import('../../../course/12-break-it.js') &
   typeof import('../../../course/answers/12-break-it.js');
@@ -42,6 +40,21 @@ function keepAlive(connection: number): Frame {
   return { ms: 0, connection, stream: 3, direction: 'sent', headers };
 }
 
+/** Returns the frames of one Put. `arrivalMs` and `answerMs` are the times of the request and of the answer. */
+function framesOfPut(arrivalMs: number, answerMs: number): Frame[] {
+  const common = { connection: 1, stream: 1 };
+  const path = [[':path', '/etcdserverpb.KV/Put']] as const;
+  const answer = [[':status', '200']] as const;
+  const trailers = [['grpc-status', '0']] as const;
+  return [
+    { ...common, ms: arrivalMs, direction: 'sent', headers: path },
+    { ...common, ms: arrivalMs, direction: 'sent', messages: [{ message: { key: 'a', value: 'b' } }] },
+    { ...common, ms: answerMs, direction: 'received', headers: answer },
+    { ...common, ms: answerMs, direction: 'received', messages: [{ message: {} }] },
+    { ...common, ms: answerMs, direction: 'received', headers: trailers },
+  ];
+}
+
 export const BREAK_IT = checks<Chapter>((check) => {
   check('callsIn', PROGRAM, 'collects the frames of each call', async ({ callsIn }, { address }) => {
     const key = newName();
@@ -49,26 +62,36 @@ export const BREAK_IT = checks<Chapter>((check) => {
       await put(connection, key);
       await call(connection, '/etcdserverpb.KV/Range', { 1: key });
     });
-    for (const frames of [atClient, atEtcd]) {
-      const calls = callsIn(frames);
-      assert.deepEqual(
-        calls.map(({ method, requests, responses, status }) => [method, requests.length, responses.length, status]),
-        [
-          ['Put', 1, 1, 0],
-          ['Range', 1, 1, 0],
-        ],
-      );
-      assertResult('the key in the request of the Put', () => calls[0]?.requests[0]?.message.key, key);
+    const expected = ['Put', 'Range'].map((method) => ({ method, requests: 1, responses: 1, status: 0 }));
+    for (const [place, frames] of [['at the client', atClient] as const, ['at etcd', atEtcd] as const]) {
+      const calls = await resultOf(`callsIn of a recording ${place}`, () => callsIn(frames), 'calls');
+      const counts = calls.map(({ method, requests, responses, status }) => ({
+        method,
+        requests: requests.length,
+        responses: responses.length,
+        status,
+      }));
+      await assertResult(`callsIn of a Put and a Range, recorded ${place}`, () => counts, expected);
+      await assertResult('the key in the request of the Put', () => calls[0]?.requests[0]?.message.key, key);
     }
   });
-  check('callsIn', PROGRAM, 'tells calls apart that have the same stream on different connections', ({ callsIn }) => {
-    const frames = [keepAlive(1), keepAlive(2), ...renewal(1, 1, 2), ...renewal(2, 3, 4), ...renewal(2, 5, undefined)];
-    const counts = callsIn(frames).map(({ requests, responses }) => [requests.length, responses.length]);
-    assert.deepEqual(counts, [
-      [1, 1],
-      [2, 1],
-    ]);
-  });
+  check(
+    'callsIn',
+    PROGRAM,
+    'tells calls apart that have the same stream on different connections',
+    async ({ callsIn }) => {
+      const frames = [
+        keepAlive(1),
+        keepAlive(2),
+        ...renewal(1, 1, 2),
+        ...renewal(2, 3, 4),
+        ...renewal(2, 5, undefined),
+      ];
+      const counts = () => callsIn(frames).map(({ requests, responses }) => `${requests.length} ${responses.length}`);
+      const what = 'the numbers of requests and responses on stream 3 of two connections';
+      await assertResult(what, counts, ['1 1', '2 1']);
+    },
+  );
   check(
     'outcomeOf',
     PROGRAM,
@@ -82,7 +105,8 @@ export const BREAK_IT = checks<Chapter>((check) => {
         const found = callsIn(atClient).find(({ method }) => method === 'Txn');
         results.push(found === undefined ? 'no Txn' : outcomeOf(found));
       }
-      assert.ok(results[0] !== results[1], `got ${inspect(results[0])} for both`);
+      const [cut, dropped] = results;
+      assertThat(cut !== dropped, `outcomeOf: got "${cut}" for both, expected a difference`);
     },
   );
   check(
@@ -107,7 +131,7 @@ export const BREAK_IT = checks<Chapter>((check) => {
         ['a Put without a key, which etcd refuses with status 3', 'rejected'],
       ] as const;
       for (const [index, [what, expected]] of calls.entries())
-        assertResult(what, () => writeOutcome(found[index] as Call), expected);
+        await assertResult(`writeOutcome of ${what}`, () => writeOutcome(found[index] as Call), expected);
     },
   );
   check(
@@ -116,24 +140,19 @@ export const BREAK_IT = checks<Chapter>((check) => {
     'names the outcome of writes without a whole answer',
     async ({ callsIn, writeOutcome }, { address }) => {
       const writes = { Put: put, Txn: (connection: Connection, key: string) => enter(connection, key, 0n) };
-      const check = async (fault: string, method: keyof typeof writes, what: string, expected: string) => {
+      const test = async (fault: string, method: keyof typeof writes, what: string, expected: string) => {
         const { atClient } = await recorded(address, fault, (connection) => writes[method](connection, newName()));
         const found = callsIn(atClient).find((each) => each.method === method) as Call;
-        assertResult(what, () => writeOutcome(found), expected);
+        await assertResult(`writeOutcome of ${what}`, () => writeOutcome(found), expected);
       };
-      await check('drop-answer', 'Put', 'a Put whose answer has begun', 'applied');
-      await check(
-        'drop-answer',
-        'Txn',
-        'a Txn whose answer has begun, but does not say whether the condition held',
-        'unknown',
-      );
+      await test('drop-answer', 'Put', 'a Put of which the first HEADERS have arrived', 'applied');
+      await test('drop-answer', 'Txn', 'a Txn of which only the first HEADERS have arrived', 'unknown');
       const responses = [{ ms: 1, message: { succeeded: true } }];
       const cutOff = { connection: 1, method: 'Txn', requests: responses, responses, hasAnswer: true };
-      const what = 'a Txn with the message of the answer, but without grpc-status';
-      assertResult(what, () => writeOutcome({ ...cutOff, status: undefined }), 'applied');
-      await check('cut', 'Put', 'a Put without an answer', 'unknown');
-      await check('refuse', 'Put', 'a Put with status 14', 'unknown');
+      const what = 'writeOutcome of a Txn with the message of the answer, but without grpc-status';
+      await assertResult(what, () => writeOutcome({ ...cutOff, status: undefined }), 'applied');
+      await test('cut', 'Put', 'a Put without an answer', 'unknown');
+      await test('refuse', 'Put', 'a Put with status 14', 'unknown');
     },
   );
   check(
@@ -141,29 +160,31 @@ export const BREAK_IT = checks<Chapter>((check) => {
     2,
     'finds the renewal that a fault has delayed by 400 ms',
     async ({ slowestRenewal }, { address }) => {
-      const { atClient, atEtcd } = await recorded(
-        address,
-        'delay=400ms rpc=LeaseKeepAlive times=1',
-        async (connection) => {
-          await grant(connection, 2);
-          await pause(1_500);
-        },
-      );
-      const [slowest, atServer] = [slowestRenewal(atClient), slowestRenewal(atEtcd)];
-      assert.ok(slowest >= 390 && slowest < 1_400, `at the client: got ${slowest}, expected 400 or a little more`);
-      assert.ok(atServer < slowest, `at etcd: got ${atServer}, expected less than the ${slowest} at the client`);
+      const fault = 'delay=400ms rpc=LeaseKeepAlive times=1';
+      const { atClient, atEtcd } = await recorded(address, fault, async (connection) => {
+        await grant(connection, 2);
+        await pause(1_500);
+      });
+      const what = 'slowestRenewal with a delay of 400 ms';
+      const slowest = await resultOf(`${what}, at the client`, () => slowestRenewal(atClient), '400');
+      const atServer = await resultOf(`${what}, at etcd`, () => slowestRenewal(atEtcd), 'less');
+      const wanted = 'expected 400 or a little more at the client, and less at etcd';
+      const message = `${what}: got ${slowest} at the client and ${atServer} at etcd, ${wanted}`;
+      assertThat(slowest >= 390 && slowest < 1_400 && atServer < slowest, message);
     },
   );
-  check('slowestRenewal', 2, 'looks at all renewals, also at those without an answer', ({ slowestRenewal }) => {
+  check('slowestRenewal', 2, 'looks at all renewals, also at those without an answer', async ({ slowestRenewal }) => {
     const [first, second] = [keepAlive(1), keepAlive(2)];
     const frames = [first, ...renewal(1, 10, 30), ...renewal(1, 100, 150), ...renewal(1, 300, 301)];
-    assertResult('no renewals', () => slowestRenewal([]), 0);
-    assertResult('renewals of 20, 50 and 1 ms', () => slowestRenewal(frames), 50);
+    const test = (what: string, given: Frame[], expected: number) =>
+      assertResult(`slowestRenewal of ${what}`, () => slowestRenewal(given), expected);
+    await test('a recording without renewals', [], 0);
+    await test('renewals of 20, 50 and 1 ms', frames, 50);
     const [sent, ...answer] = renewal(1, 400, 480) as [Frame, ...Frame[]];
     const overlapping = [...frames, second, sent, ...renewal(2, 410, 445), ...answer];
-    assertResult('renewals of two connections at once', () => slowestRenewal(overlapping), 80);
+    await test('renewals of 80 and 35 ms on two connections at once', overlapping, 80);
     const lost = [...overlapping, ...renewal(2, 500, undefined)];
-    assertResult('a renewal without an answer', () => slowestRenewal(lost), Number.POSITIVE_INFINITY);
+    await test('renewals of which the last one has no answer', lost, Number.POSITIVE_INFINITY);
   });
   check('findFault', 3, 'finds out which fault the first proxy has caused', async ({ findFault }, { address }) => {
     const faults = {
@@ -178,9 +199,28 @@ export const BREAK_IT = checks<Chapter>((check) => {
     await Promise.all(
       Object.entries(faults).map(async ([fault, expected]) => {
         const { atClient, atEtcd } = await recorded(address, fault, (connection) => put(connection, newName()));
-        const what = fault === '' ? 'without a fault' : `with the fault ${fault}`;
-        assertResult(what, () => findFault(atClient, atEtcd), expected);
+        const what = `findFault of recordings ${fault === '' ? 'without a fault' : `with the fault ${fault}`}`;
+        await assertResult(what, () => findFault(atClient, atEtcd), expected);
       }),
     );
+  });
+  check('findFault', 3, 'compares durations, because each recording has a clock of its own', async ({ findFault }) => {
+    const test = (what: string, atClient: Frame[], atEtcd: Frame[], expected: string) =>
+      assertResult(`findFault of ${what}`, () => findFault(atClient, atEtcd), expected);
+    const [fast, slow] = [framesOfPut(10, 20), framesOfPut(10, 910)];
+    await test(
+      'a Put of 10 ms in both recordings, of which the second began 5 s earlier',
+      fast,
+      framesOfPut(5_010, 5_018),
+      'none',
+    );
+    await test(
+      'a Put of 10 ms in both recordings, of which the first began 5 s earlier',
+      framesOfPut(5_010, 5_020),
+      fast,
+      'none',
+    );
+    await test('a Put of 900 ms, of which etcd needed 890 ms', slow, framesOfPut(10, 900), 'none');
+    await test('a Put of 900 ms, of which etcd needed 10 ms', slow, framesOfPut(2_000, 2_010), 'delay');
   });
 });
