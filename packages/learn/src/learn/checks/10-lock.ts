@@ -12,8 +12,12 @@ import {
   resultOf,
   untilWaiting,
 } from '../check.js';
+import { mistakeIn } from '../orders.js';
 
 type Chapter = typeof import('../../../course/10-lock.js') & typeof import('../../../course/answers/10-lock.js');
+
+/** How many random orders of requests, releases and lost leases the check plays. */
+const ORDERS = 20;
 
 export const LOCK = checks<Chapter>((check) => {
   check(
@@ -70,6 +74,13 @@ export const LOCK = checks<Chapter>((check) => {
       await assertResult('the value of the key after both', value, 'first');
     },
   );
+  check('lock', PROGRAM, `has one holder at a time in ${ORDERS} random orders`, async ({ lock }) => {
+    for (let number = 1; number <= ORDERS; number += 1) {
+      const what = `lock in the random order ${number}`;
+      const mistake = await resultOf(what, () => mistakeIn(lock, number), 'one holder at a time');
+      assertThat(mistake === undefined, `${what}:\n${mistake}`);
+    }
+  });
   check('withLock', 1, 'releases the lock also if the action throws', async ({ withLock }, { address, etcd }) => {
     const name = newName();
     let [passed, token]: (bigint | undefined)[] = [];
