@@ -28,7 +28,8 @@ export function brokenLinks(root: string, page: string): string[] {
     const [path = '', anchor] = link.split('#');
     const target = path === '' ? page : join(dirname(page), path);
     if (!existsSync(join(root, target))) return true;
-    return anchor !== undefined && !anchors(root, target).has(anchor);
+    // A script reads the anchor of an HTML page. The tests of the course check those of the playground.
+    return anchor !== undefined && !target.endsWith('.html') && !anchors(root, target).has(anchor);
   });
 }
 

@@ -8,7 +8,7 @@ export class CallError extends Error {
   status = 14;
 }
 
-/** Starts a call with any number of messages in both directions. Reading `messages` throws if the call fails. */
+/** Starts a call. Returns `send(request, isLast)`, and `messages`, a stream that throws if the call fails. */
 export function startCall(connection: Connection, path: string) {
   let controller!: ReadableStreamDefaultController<Message>;
   const messages = new ReadableStream<Message>({

@@ -1,7 +1,7 @@
 import type { Connection } from './05-call.js';
 import { call, startCall } from './06-status.js';
 
-/** Requests a lease that lasts `ttl` seconds after its last renewal, and renews it until the connection is lost. */
+/** Requests a lease of `ttl` seconds, and renews it. Returns its `id`, `isAlive()` and `revoke()`. */
 export async function grant(connection: Connection, ttl: number) {
   let sentAt = performance.now();
   const granted = await call(connection, '/etcdserverpb.Lease/LeaseGrant', { 1: ttl });

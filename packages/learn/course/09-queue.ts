@@ -19,7 +19,7 @@ export const SORT = { byCreateRevision: 2, ascending: 1, descending: 2 } as cons
 /** Almost every response of etcd has a header (field 1), which contains the revision of the store (field 3). */
 const revisionOf = (response: Message): bigint => response.messages(1)[0]?.int(3) ?? 0n;
 
-/** Applies `ifEqual` if the key has this create revision, otherwise `ifNot`. A missing key has create revision 0. */
+/** Applies `ifEqual` if the key has this create revision (0: no key), otherwise `ifNot`. Resolves with the response. */
 export function transact(connection: Connection, key: string, created: bigint, ifEqual: Fields[], ifNot: Fields[]) {
   const compare = { [COMPARE.target]: TARGET.createRevision, [COMPARE.key]: key, [COMPARE.createRevision]: created };
   const request = { [TXN_REQUEST.compare]: compare, [TXN_REQUEST.success]: ifEqual, [TXN_REQUEST.failure]: ifNot };

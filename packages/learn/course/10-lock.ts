@@ -3,7 +3,7 @@ import { Connection } from './05-call.js';
 import { grant } from './08-lease.js';
 import { enter, OPERATION, PUT, TXN_RESPONSE, transact, waitForTurn } from './09-queue.js';
 
-/** Waits for a lock. Excludes all clients that use the layout of etcd's own locks, such as `etcdctl lock`. */
+/** Waits for a lock with the keys of `etcdctl lock`. Resolves with `token`, `isHeld()`, `put()` and `unlock()`. */
 export async function lock(address: string, name: string, ttl = 10) {
   const connection = new Connection(address);
   try {

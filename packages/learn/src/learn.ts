@@ -1,15 +1,17 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type DemoServer, startServer } from '../../../scripts/demo/server.js';
+import { blankOf } from './learn/blank.js';
 import type { Result } from './learn/check-process.js';
 import { CHECKS } from './learn/checks.js';
 import { type Chapter, COURSE, copyProgram, ROOT, readChapters, runDemo, withBlocks } from './learn/course.js';
+import { HINTS } from './learn/hints.js';
 import { NotLoadedError, resultsOf } from './learn/run-checks.js';
 
 // Runs the course: checks the reader's programs, and shows what the programs of the course do.
 
-const USAGE = `npm run learn -- [CHAPTER] [--show | --broken | --answers] [--folder DIR] [--memory]
+const USAGE = `npm run learn -- [CHAPTER] [--show | --broken | --answers | --blank | --hint N] [--folder DIR] [--memory]
 
 Without options, checks your program of the chapter, such as learn/04-protobuf.ts, and your answers to the exercises,
 which are further exports of that file. Copies the program of the course if you have none yet.
@@ -17,6 +19,8 @@ which are further exports of that file. Copies the program of the course if you 
   --show        runs the example of the chapter with the program of the course
   --broken      runs the same example with the defect that the chapter describes
   --answers     checks the program and the answers of the course instead of yours
+  --blank       writes the program of the chapter without its code, so that you write it
+  --hint N      prints a hint for exercise N; --hint N.2 prints the next one
   --folder DIR  the folder of your programs (default: learn)
   --memory      uses an etcd in memory instead of a real etcd
 
@@ -38,6 +42,8 @@ const OPTIONS = {
     folder: { type: 'string', default: 'learn' },
     memory: { type: 'boolean', default: false },
     serve: { type: 'boolean', default: false },
+    blank: { type: 'boolean', default: false },
+    hint: { type: 'string' },
     'write-pages': { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -68,6 +74,8 @@ async function main(): Promise<number> {
     process.stderr.write(`chapter: got "${positionals[0]}"; allowed:\n${list.join('')}`);
     return 2;
   }
+  if (values.hint !== undefined) return hint(chapter, values.hint);
+  if (values.blank) return blank(chapter, chapters);
   const server = await start();
   const address = new URL(server.endpoints[0] ?? '').host;
   try {
@@ -83,6 +91,43 @@ function start(): Promise<DemoServer> {
   return startServer(values.memory, (reason) =>
     process.stderr.write(`${reason}\nThe course uses an etcd in memory instead.\n`),
   );
+}
+
+/** Prints a hint. `which` is the number of the exercise, with the number of the hint after a dot: `2` or `2.2`. */
+function hint(chapter: Chapter, which: string): number {
+  const [exercise = '', number = '1'] = which.split('.');
+  const hints = HINTS[chapter.number]?.[Number(exercise) - 1] ?? [];
+  const text = hints[Number(number) - 1];
+  if (text === undefined) {
+    process.stderr.write(
+      `--hint: got "${which}"; allowed: the exercises 1 to 3, such as 2, and their hints, such as 2.2\n`,
+    );
+    return 2;
+  }
+  const next =
+    Number(number) < hints.length
+      ? `Next hint: --hint ${exercise}.${Number(number) + 1}`
+      : `There are no more hints. The answer is in packages/learn/course/answers/${chapter.name}.ts`;
+  console.log(`${text}\n\n${next}`);
+  return 0;
+}
+
+/** Writes the program of a chapter without its code, and copies the programs of the chapters before it. */
+function blank(chapter: Chapter, chapters: readonly Chapter[]): number {
+  const folder = resolve(ROOT, values.folder);
+  const file = join(folder, `${chapter.name}.ts`);
+  if (existsSync(file)) {
+    const name = relative(ROOT, file);
+    process.stderr.write(`${name} exists; move it away or delete it, or name another folder with --folder\n`);
+    return 1;
+  }
+  mkdirSync(folder, { recursive: true });
+  copyProgram(`${chapter.name}.ts`, folder);
+  writeFileSync(file, blankOf(readFileSync(file, 'utf8')));
+  const next = `write the code at each TO DO, and check it with: npm run learn -- ${chapter.number}`;
+  console.log(`wrote ${relative(ROOT, file)}; ${next}`);
+  copyMissing(chapters.slice(0, chapter.number), folder);
+  return 0;
 }
 
 async function serve(): Promise<number> {
@@ -107,7 +152,7 @@ async function check(chapter: Chapter, chapters: readonly Chapter[], address: st
       counts[status] += 1;
       const { exercise, needs, what } = checks[index] as (typeof checks)[number];
       console.log(`  ${mark(status)}  ${exercise === undefined ? '' : `exercise ${exercise}: `}${needs} ${what}`);
-      if (error !== undefined) console.log(`${error.trimEnd()}\n`.replaceAll(/^/gm, ' '.repeat(10)));
+      if (error !== undefined) console.log(`${error.trimEnd().replaceAll(/^/gm, ' '.repeat(10))}\n`);
     }
   } catch (error) {
     if (!(error instanceof NotLoadedError)) throw error;

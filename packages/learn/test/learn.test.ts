@@ -1,12 +1,15 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type DemoServer, startServer } from '../../../scripts/demo/server.js';
 import { DIAGRAMS, draw } from '../src/diagrams.js';
+import { blankOf } from '../src/learn/blank.js';
 import { CHECKS } from '../src/learn/checks.js';
-import { COURSE, ROOT, readChapters, runDemo, withBlocks } from '../src/learn/course.js';
+import { COURSE, copyProgram, ROOT, readChapters, runDemo, withBlocks } from '../src/learn/course.js';
+import { HINTS } from '../src/learn/hints.js';
+import { addressOf } from '../src/playground/address.js';
 
 // Runs the programs of the course, their examples, and the answers to the exercises.
 
@@ -82,6 +85,35 @@ test.each(readdirSync(DIAGRAMS).filter((file) => file.endsWith('.txt')))(
   },
 );
 
+test.each(CHAPTERS)('chapter $number links to states of the playground that exist', ({ page }) => {
+  const fragments = [...page.matchAll(/playground\.html(#[^)]*)/g)].map(([, fragment = '']) => fragment);
+  expect(fragments.length).toBeGreaterThan(0);
+  expect(fragments.filter((fragment) => addressOf(fragment) === undefined)).toEqual([]);
+});
+
+test.each(CHAPTERS)('chapter $number has two hints for each exercise', ({ number }) => {
+  expect(HINTS[number]?.map((hints) => hints.length)).toEqual([2, 2, 2]);
+});
+
+test('the programs without their code export what the programs export, and throw TO DO', async () => {
+  const folder = `${ROOT}.cache/learn-blank-${process.pid}`;
+  mkdirSync(folder, { recursive: true });
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  for (const file of ['etcdwire.ts', 'cut-proxy.ts']) copyProgram(file, folder);
+  for (const { name } of CHAPTERS) {
+    copyProgram(`${name}.ts`, folder);
+    writeFileSync(join(folder, `${name}.ts`), blankOf(readFileSync(join(folder, `${name}.ts`), 'utf8')));
+  }
+  for (const { name } of CHAPTERS) {
+    const blank = (await import(join(folder, `${name}.ts`))) as Record<string, unknown>;
+    const program = (await import(`${COURSE}${name}.ts`)) as object;
+    expect(Object.keys(blank)).toEqual(Object.keys(program));
+    const functions = Object.entries(blank).filter(([, value]) => typeof value === 'function');
+    const written = functions.filter(([, value]) => !String(value).includes('TO DO: write'));
+    expect(written.map(([exported]) => exported)).toEqual(name === '06-status' ? ['CallError'] : []);
+  }
+});
+
 function learn(...args: readonly string[]): { readonly status: number | null; readonly stdout: string } {
   return spawnSync(process.execPath, ['--import', 'tsx', 'packages/learn/src/learn.ts', ...args], {
     cwd: ROOT,
@@ -101,6 +133,23 @@ test('npm run learn copies missing programs, and counts the checks that are stil
   expect(status).toBe(0);
   expect(existsSync(join(folder, '01-preface.ts'))).toBe(true);
   expect(stdout).toContain('2 of 5 checks passed, 3 to do');
+});
+
+test('npm run learn --blank writes a program whose checks are to do, and replaces no program', () => {
+  const folder = newFolder();
+  expect(learn('4', '--blank', '--folder', folder).stdout).toContain('npm run learn -- 4');
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(0);
+  expect(stdout).toMatch(/to do {3}encode .*\n +TO DO: write encode\n/);
+  expect(stdout).toContain('0 of 5 checks passed, 5 to do');
+  expect(learn('4', '--blank', '--folder', folder)).toMatchObject({ status: 1, stdout: '' });
+});
+
+test('npm run learn --hint prints one hint, and says how to get the next one or the answer', () => {
+  const [first = '', second = ''] = HINTS[4]?.[1] ?? [];
+  expect(learn('4', '--hint', '2').stdout).toBe(`${first}\n\nNext hint: --hint 2.2\n`);
+  expect(learn('4', '--hint', '2.2').stdout).toContain(`${second}\n\nThere are no more hints. The answer is in`);
+  expect(learn('4', '--hint', '4').status).toBe(2);
 });
 
 test('npm run learn copies the program of chapter 11 so that it finds etcdwire', () => {

@@ -20,8 +20,8 @@ export interface Result {
 /** `loadError` says why no check ran. `step` is what the check does next. */
 export type Report = Result | { readonly step: string } | { readonly loadError: string };
 
-/** An error with this beginning marks the place of code that the reader has still to write. */
-const TO_DO = 'TO DO';
+/** The error at a place of code that the reader has still to write. */
+const TO_DO = /TO DO: \w+ \w+/;
 
 const [chapter, first, address = '', ...files] = process.argv.slice(2);
 const checks = CHECKS[Number(chapter)] ?? [];
@@ -43,7 +43,8 @@ function describe(error: unknown): string {
 /** Reports a check that failed, or that met a place which the reader has still to write. */
 function reportError(index: number, error: unknown): void {
   const text = describe(error);
-  report({ index, status: text.includes(TO_DO) ? 'to do' : 'failed', error: text });
+  const [toDo] = TO_DO.exec(text) ?? [];
+  report(toDo === undefined ? { index, status: 'failed', error: text } : { index, status: 'to do', error: toDo });
 }
 
 /** Loads the files. If this fails, for example because of a syntax error, reports that no check could run. */

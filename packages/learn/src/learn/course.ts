@@ -48,12 +48,12 @@ function applied(diff: string, program: string, name: string): string {
   return parts.join(lines('+'));
 }
 
-/** Returns the page with the program and the outputs of the demonstration in their blocks. */
+/** Returns the page with the program and the outputs of the demonstration in their blocks, which are the first ones. */
 export function withBlocks({ page, program }: Chapter, output: string, brokenOutput: string): string {
   const blocks = [`\`\`\`text\n${output}\`\`\``, `\`\`\`text\n${brokenOutput}\`\`\``];
   return page
     .replace(/^```ts\n.*?^```$/ms, () => `\`\`\`ts\n${program}\`\`\``)
-    .replace(/^```text\n.*?^```$/gms, () => blocks.shift() ?? '');
+    .replace(/^```text\n.*?^```$/gms, (block) => blocks.shift() ?? block);
 }
 
 /** Copies a program of the course into a folder. Its imports from this repository lead to the same files. */
