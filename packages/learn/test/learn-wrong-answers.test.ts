@@ -1,10 +1,12 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { listen, MemoryEtcd } from '../../../src/testing/index.js';
+import { observedServer } from '../src/learn/check.js';
 import { CHECKS } from '../src/learn/checks.js';
-import { COURSE, ROOT } from '../src/learn/course.js';
+import { COURSE, copyProgram, ROOT, readChapters } from '../src/learn/course.js';
 
-// Runs the checks of the course with wrong answers to its exercises. A check must fail with a message about the mistake.
+// Runs the checks of the course with wrong answers to its exercises, and with the wrong programs of its chapters. A check
+// must fail with a message about the mistake.
 
 /** The answer of the course, the lines that take its place, and a part of the message. */
 type Mistake = readonly [mistake: string, right: string | RegExp, wrong: string, message: string];
@@ -409,6 +411,40 @@ test.concurrent.each(ROWS)(
       if (check.needs === needs)
         await check.run(exports, new URL(listener.endpoint).host).catch((error) => errors.push(`${error}`));
     expect(errors.join('\n')).toContain(message);
+  },
+);
+
+/** What the checks say about the program of each chapter with the mistake of its section "What goes wrong without it". */
+const BROKEN = [
+  'the first bytes of the server after open: no result after 10 s',
+  'cut into pieces of length 1: got []',
+  "expected { ':status': '200', 'grpc-status': '0'",
+  'encode({ 1: 600, 2: 7n }): got the bytes 08581007',
+  'the bytes in the response to call 62: no result after 10 s',
+  "expected an error with { status: 5, message: 'etcdserver: requested lease not found' }",
+  'the values of 30 puts, with three lost connections',
+  'isAlive() after 3.5 s, with renewals: got false, expected true',
+  'waitForTurn resolved after the key directly ahead was deleted',
+  'put after the end of the lease: got true, expected false',
+  'put, whose response is lost: resolved with false',
+  'outcomeOf: got "failed" for both',
+];
+test.concurrent.each(readChapters())(
+  'a check of chapter $number names the mistake that the chapter describes',
+  async ({ number, name, broken }) => {
+    const folder = `${FOLDER}/${number}`;
+    mkdirSync(folder);
+    for (const file of readdirSync(COURSE).filter((each) => each.endsWith('.ts'))) copyProgram(file, folder);
+    writeFileSync(`${folder}/${name}.ts`, broken);
+    const exports = (await import(`${folder}/${name}.ts`)) as object;
+    // The etcd in memory does not wait for the preface.
+    await using server = await observedServer();
+    await using listener = await listen(new MemoryEtcd());
+    const address = number === 1 ? server.address : new URL(listener.endpoint).host;
+    const errors: string[] = [];
+    for (const check of CHECKS[number] ?? [])
+      if (check.exercise === undefined) await check.run(exports, address).catch((error) => errors.push(`${error}`));
+    expect(errors.join('\n')).toContain(BROKEN[number - 1]);
   },
 );
 

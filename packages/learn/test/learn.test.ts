@@ -156,7 +156,7 @@ test('npm run learn copies the program of chapter 11 so that it finds etcdwire',
   const folder = newFolder();
   const { status, stdout } = learn('11', '--memory', '--folder', folder);
   expect(status).toBe(0);
-  expect(stdout).toContain('3 of 9 checks passed, 6 to do');
+  expect(stdout).toContain('4 of 10 checks passed, 6 to do');
 });
 
 test('npm run learn copies the program of chapter 12, and the proxies that its exercises need', () => {

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
-import { createServer as createHttp2Server, type ServerHttp2Stream } from 'node:http2';
 import { type AddressInfo, connect as connectTo, createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import { Client } from '../../../../src/index.js';
 import { inspectLock } from '../../../../src/locks.js';
+import { encodeFrame, HEADERS, readFrames, SETTINGS } from '../../course/02-frames.js';
 import { Connection } from '../../course/05-call.js';
 
 /** The server of a check. */
@@ -37,6 +37,7 @@ export const PROGRAM = undefined;
 /** Time limit of a step of a check in milliseconds. A step that takes longer fails. */
 const STEP_LIMIT_MS = 10_000;
 const POLL_MS = 10;
+const PREFACE_BYTES = 24;
 /** Maximum number of characters of a value in a message. */
 const SHOWN_MAX = 300;
 
@@ -109,18 +110,19 @@ export function assertThat(isTrue: boolean, message: string): asserts isTrue {
  * Runs a function of the reader, and resolves with its result. `what` names the function and its input, because an
  * error of the reader does not. Rejects if the function throws, or has not resolved after some seconds.
  */
-export async function resultOf<T>(what: string, run: () => T | PromiseLike<T>, expected = 'a result'): Promise<T> {
+export async function resultOf<T>(what: string, run: () => T | PromiseLike<T>, expected?: string): Promise<T> {
   announce(what);
+  const wanted = expected === undefined ? '' : `, expected ${expected}`;
   const stop = new AbortController();
   const late = pause(STEP_LIMIT_MS, undefined, { signal: stop.signal }).then(
-    () => assertThat(false, `${what}: no result after ${STEP_LIMIT_MS / 1_000} s, expected ${expected}`),
+    () => assertThat(false, `${what}: no result after ${STEP_LIMIT_MS / 1_000} s${wanted}`),
     () => {},
   );
   try {
     return (await Promise.race([(async () => run())(), late])) as T;
   } catch (error) {
     if (error instanceof CheckError) throw error;
-    throw explained(error, `${what}: the function threw "${error}", expected ${expected}`);
+    throw explained(error, `${what}: the function threw "${error}"${wanted}`);
   } finally {
     stop.abort();
   }
@@ -219,10 +221,27 @@ export function observedProxy(serverAddress: string, lost = 0): Promise<Observed
   });
 }
 
-/** Starts a gRPC server that answers each call with `answer`. */
-export function grpcServer(answer: (stream: ServerHttp2Stream) => void): Promise<ObservedServer> {
-  const http2 = createHttp2Server().on('stream', answer);
-  return observedServer((socket) => http2.emit('connection', socket));
+/**
+ * Starts a gRPC server that answers each call with these frames. It uses the same few forms of header fields as etcd,
+ * because the programs of the course need to decode no others.
+ */
+export function grpcServer(answer: (stream: number) => readonly Buffer[]): Promise<ObservedServer> {
+  return observedServer((socket) => {
+    const serve = async (): Promise<void> => {
+      socket.write(encodeFrame(SETTINGS, 0, 0));
+      for await (const { type, stream } of readFrames(withoutPreface(socket)))
+        if (type === HEADERS) socket.write(Buffer.concat(answer(stream)));
+    };
+    serve().catch(() => socket.destroy());
+  });
+}
+
+async function* withoutPreface(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let left = PREFACE_BYTES;
+  for await (const chunk of chunks) {
+    yield chunk.subarray(left);
+    left = Math.max(0, left - chunk.length);
+  }
 }
 
 /** Waits until a client is in the queue of a lock behind the holder. */

@@ -17,7 +17,7 @@ type Chapter = typeof import('../../../course/01-preface.js') & typeof import('.
 export const PREFACE = checks<Chapter>((check) => {
   check('open', PROGRAM, 'the server answers with a SETTINGS frame', async ({ open }, { address }) => {
     const first = async () => (await collected(open(address) as AsyncIterable<Buffer>, 1))[0];
-    const bytes = await resultOf('open, and the first bytes that the server sends then', first);
+    const bytes = await resultOf('the first bytes of the server after open', first, 'a SETTINGS frame');
     assertThat(
       bytes?.readUInt8(3) === 4,
       `the server answered with ${bytes && hexOf(bytes)}, expected SETTINGS, type 4`,

@@ -50,7 +50,7 @@ export const FRAMES = checks<Chapter>((check) => {
         const all = await collected(readFrames(chunksOf(hex(frames.join('')), size)));
         return all.map(({ type, flags, stream, payload }) => ({ type, flags, stream, payload: hexOf(payload) }));
       };
-      await assertResult(`readFrames of three frames in pieces of ${size} bytes`, read, expected);
+      await assertResult(`readFrames of three frames, cut into pieces of length ${size}`, read, expected);
     }
   });
   check('describe', 1, 'describes frames in a line', async ({ describe }) => {
@@ -84,9 +84,9 @@ export const FRAMES = checks<Chapter>((check) => {
       );
     },
   );
-  check('roundTripMs', 3, 'measures a time above 0', async ({ roundTripMs }, { address }) => {
+  check('roundTripMs', 3, 'measures a time', async ({ roundTripMs }, { address }) => {
     const ms = await resultOf('roundTripMs at etcd', () => roundTripMs(address), 'a time');
-    assertThat(ms > 0, `roundTripMs at etcd: got ${ms}, expected more than 0`);
+    assertThat(ms >= 0, `roundTripMs at etcd: got ${ms}, expected a number of milliseconds`);
   });
   check(
     'roundTripMs',

@@ -1,3 +1,5 @@
+import { END_HEADERS, END_STREAM, encodeFrame, HEADERS } from '../../../course/02-frames.js';
+import { encodeHeaders } from '../../../course/03-headers.js';
 import { startProxy } from '../../../course/cut-proxy.js';
 import {
   assertRejects,
@@ -111,9 +113,9 @@ export const STATUS = checks<Chapter>((check) => {
     await using closing = await observedServer((socket) => socket.destroy());
     await test(closing, 'a server that closes each connection', 14, 3);
     for (const status of [5, 13]) {
-      await using refusing = await grpcServer((stream) =>
-        stream.respond({ ':status': 200, 'grpc-status': `${status}` }, { endStream: true }),
-      );
+      const trailers = encodeHeaders({ ':status': '200', 'grpc-status': `${status}` });
+      const flags = END_HEADERS | END_STREAM;
+      await using refusing = await grpcServer((stream) => [encodeFrame(HEADERS, flags, stream, trailers)]);
       await test(refusing, `a server that answers with status ${status}`, status, 1);
     }
   });

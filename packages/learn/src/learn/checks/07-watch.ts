@@ -1,4 +1,6 @@
 import { op } from '../../../../../src/index.js';
+import { DATA, END_HEADERS, encodeFrame, HEADERS } from '../../../course/02-frames.js';
+import { encodeHeaders } from '../../../course/03-headers.js';
 import { encode } from '../../../course/04-protobuf.js';
 import { startProxy } from '../../../course/cut-proxy.js';
 import { assertRejects, assertResult, checks, collected, grpcServer, newName, PROGRAM } from '../check.js';
@@ -133,10 +135,10 @@ export const WATCH = checks<Chapter>((check) => {
   check('watchPrefix', 3, 'also rejects when etcd cancels the watch for another reason', async ({ watchPrefix }) => {
     // Fields 3 and 4: the watch is created, and canceled at once.
     const response = encode({ 3: 1, 4: 1, 6: 'permission denied' });
-    await using server = await grpcServer((stream) => {
-      stream.respond({ ':status': 200, 'content-type': 'application/grpc' });
-      stream.write(Buffer.concat([Buffer.of(0, 0, 0, 0, response.length), response]));
-    });
+    await using server = await grpcServer((stream) => [
+      encodeFrame(HEADERS, END_HEADERS, stream, encodeHeaders({ ':status': '200' })),
+      encodeFrame(DATA, 0, stream, Buffer.concat([Buffer.of(0, 0, 0, 0, response.length), response])),
+    ]);
     const next = () => watchPrefix(server.address, 'learn/', 1n).next();
     await assertRejects('watchPrefix, whose watch the server cancels with "permission denied"', next);
   });

@@ -61,6 +61,16 @@ export const LIBRARY = checks<Chapter>((check) => {
     await assertResult('isHeld() after the end of the lease', () => held.isHeld(), false);
     await resultOf('unlock()', () => held.unlock());
   });
+  check('lock', PROGRAM, 'throws if the response to a write is lost', async ({ lock }, { address }) => {
+    const name = newName();
+    const proxy = await startProxy(address);
+    const held = await resultOf('lock', () => lock(proxy.address, name), 'the lock');
+    proxy.loseResponse();
+    const put = () => held.put(`${name}-value`, 'new');
+    await assertRejects('put, whose response is lost', put, { outcome: 'unknown' });
+    await resultOf('unlock()', () => held.unlock());
+    proxy.close();
+  });
   check('addLine', 1, 'loses none of ten lines that are added at once', async ({ addLine }, { address, etcd }) => {
     const name = newName();
     const lines = Array.from({ length: 10 }, (_, index) => `line ${index}`);
