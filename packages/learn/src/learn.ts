@@ -147,17 +147,20 @@ async function check(chapter: Chapter, chapters: readonly Chapter[], address: st
   console.log(`Chapter ${chapter.title}\n${files.map((each) => relative(ROOT, each)).join(' and ')}, with ${server}\n`);
   const checks = CHECKS[chapter.number] ?? [];
   const counts = { passed: 0, failed: 0, 'to do': 0 };
+  let isStuck = false;
   try {
     for await (const { index, status, error } of resultsOf(chapter.number, address, files)) {
       counts[status] += 1;
       const { exercise, needs, what } = checks[index] as (typeof checks)[number];
       console.log(`  ${mark(status)}  ${exercise === undefined ? '' : `exercise ${exercise}: `}${needs} ${what}`);
+      isStuck ||= exercise !== undefined && status === 'failed';
       if (error !== undefined) console.log(`${error.trimEnd().replaceAll(/^/gm, ' '.repeat(10))}\n`);
     }
   } catch (error) {
     if (!(error instanceof NotLoadedError)) throw error;
     console.log(error.message);
   }
+  if (isStuck) console.log(`\nnpm run learn -- ${chapter.number} --hint N prints a hint for exercise N.`);
   const todo = counts['to do'] === 0 ? '' : `, ${counts['to do']} to do`;
   console.log(`\n${counts.passed} of ${checks.length} checks passed${todo}`);
   return counts.passed + counts['to do'] < checks.length ? 1 : 0;

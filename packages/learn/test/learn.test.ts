@@ -219,6 +219,7 @@ test('npm run learn names the calls that block the process or end it, and runs t
   );
   expect(stdout).toMatch(/exercise 2: .*\n +zigzag\(0n\): the program has ended its process/);
   expect(stdout).toMatch(/exercise 3: .*\n +an error that the program does not catch: late/);
+  expect(stdout).toContain('npm run learn -- 4 --hint N prints a hint');
   expect(stdout).toContain('2 of 5 checks passed');
 });
 

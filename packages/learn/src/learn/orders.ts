@@ -28,8 +28,11 @@ const LOCK = 'jobs';
 const TTL_S = 60;
 /** Time limit in milliseconds for what the lock must do after an action. */
 const PATIENCE_MS = 5_000;
-/** Time in milliseconds after each action in which a client with a mistake takes the lock. */
-const SETTLE_MS = 15;
+/**
+ * How often the event loop turns after each action, so that a client with a mistake takes the lock. A few turns are
+ * enough, because the clients and etcd are in this process. A time would not be enough on a slow machine.
+ */
+const SETTLE_TURNS = 15;
 const POLL_MS = 2;
 /** The number of actions of the first order. Later orders are longer, so that the first mistake is in a short one. */
 const SHORTEST = 4;
@@ -132,13 +135,13 @@ class Order {
     if (state !== 'over') this.mistake ??= `lock of ${name} throws "${error}"`;
   }
 
-  /** Waits until the first client in the queue has the lock, and a little longer for mistakes. */
+  /** Waits until the first client in the queue has the lock, and then for mistakes. */
   async settle(): Promise<void> {
     const [first] = await this.#queue();
     const contender = this.#contenders.find(({ key }) => key === first?.kv.key);
     const waits = `${contender?.name} does not get the lock, although its key is the first one`;
     await this.#until(waits, () => contender === undefined || contender.state !== 'waits');
-    await pause(SETTLE_MS);
+    for (let turn = 0; turn < SETTLE_TURNS; turn += 1) await pause(1);
     const keys = (await this.#queue()).map(({ kv }) => kv.key);
     for (const { name, key } of this.#in('holds'))
       if (!keys.includes(key)) this.mistake ??= `${name} has the lock, although the lease of ${name} has ended`;
