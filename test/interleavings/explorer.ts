@@ -11,7 +11,7 @@ interface Step {
 }
 
 /** One choice of a history. */
-export interface Choice {
+interface Choice {
   /** The labels of the events that may happen. */
   labels: readonly string[];
   /** The labels of the events that the explorer plays here, each in a history of its own. */
