@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
@@ -12,14 +12,15 @@ import type { Answer, Failure, Task } from './simulate/worker.js';
 // a rule.
 
 const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WORKLOAD] [--minutes M] [--replay SEED]
-                                [--keep-going] [--coverage]
+                                [--keep-going] [--coverage] [--checkpoint FILE]
        npm run test:simulation -- --mutations [--only WORKLOAD] [--minutes M] [REGEX]
 
 --histories is the number of histories, 20,000 by default. --seed selects them: the same seed gives the same histories.
 --only plays one workload, or all workloads whose names contain the text, such as "on raft". --minutes limits the time
 instead of the number. --replay plays and shrinks one history, and prints its steps. --keep-going plays on after a
 history has broken a rule, and reports each failure at once. --coverage prints how many lines of each folder of src/ the
-histories execute, and which functions they never call. It fails if they execute too few lines.
+histories execute, and which functions they never call. It fails if they execute too few lines. --checkpoint notes every
+5 s in a file how many histories are over. The next run with this file and the same seed plays only the others.
 --mutations introduces each known bug of test:mutations, one at a time, and prints how many histories it takes to find
 it, in at most --minutes (default 5) for each. REGEX selects bugs by their descriptions.
 `;
@@ -44,6 +45,7 @@ const { values, positionals } = parseArgs({
     'keep-going': { type: 'boolean', default: false },
     mutations: { type: 'boolean', default: false },
     coverage: { type: 'boolean', default: false },
+    checkpoint: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
   allowPositionals: true,
@@ -186,7 +188,9 @@ async function findMutations(seed: number, minutes: number): Promise<void> {
 async function playAll(players: readonly Player[], seed: number, histories: number, minutes: number): Promise<Totals> {
   const totals = new Totals();
   const first = seed * 2 ** 24;
-  let given = 0;
+  let given = alreadyPlayed(seed);
+  /** The first history of each chunk that is being played. */
+  const open = new Set<number>();
   let reportedAt = performance.now();
   const isOver = (): boolean =>
     given >= histories ||
@@ -195,9 +199,12 @@ async function playAll(players: readonly Player[], seed: number, histories: numb
   const playOn = async (player: Player): Promise<void> => {
     while (!isOver()) {
       const count = Math.min(CHUNK, histories - given);
-      const task: Task = { type: 'play', first: first + given, count, only: values.only };
+      const start = given;
+      const task: Task = { type: 'play', first: first + start, count, only: values.only };
+      open.add(start);
       given += count;
       const answer = await player.ask(task);
+      open.delete(start);
       if (answer.type === 'played') {
         totals.add(answer);
         for (const failure of answer.failures) process.stderr.write(`${describe(failure)}\n`);
@@ -205,10 +212,27 @@ async function playAll(players: readonly Player[], seed: number, histories: numb
       if (performance.now() - reportedAt < PROGRESS_MS) continue;
       reportedAt = performance.now();
       process.stderr.write(`${totals.summary}\n`);
+      const played = Math.min(given, ...open);
+      if (values.checkpoint) writeFileSync(values.checkpoint, JSON.stringify({ seed, played } satisfies Checkpoint));
     }
   };
   await Promise.all(players.map(playOn));
   return totals;
+}
+
+interface Checkpoint {
+  readonly seed: number;
+  /** The histories before this one are over. */
+  readonly played: number;
+}
+
+/** Returns how many histories an earlier run with the same checkpoint has played. */
+function alreadyPlayed(seed: number): number {
+  if (!values.checkpoint || !existsSync(values.checkpoint)) return 0;
+  const checkpoint = JSON.parse(readFileSync(values.checkpoint, 'utf8')) as Checkpoint;
+  if (checkpoint.seed !== seed) throw new Error(`the checkpoint has seed ${checkpoint.seed}, not ${seed}`);
+  process.stderr.write(`${checkpoint.played} histories are over already\n`);
+  return checkpoint.played;
 }
 
 function print(totals: Totals): void {

@@ -92,6 +92,8 @@ export class Clients {
       balance,
       orderedReads: ordersReads,
       retryWrites: retriesWrites,
+      // Without a logger, clients that no member answers print warnings.
+      logger: { warn: () => {} },
       ...(this.#cluster.traits.hasAuth && { auth: ROOT }),
       ...(syncMs !== undefined && { autoSyncIntervalMs: syncMs }),
       ...options,
