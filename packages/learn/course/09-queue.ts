@@ -36,7 +36,7 @@ export async function enter(connection: Connection, key: string, leaseId: bigint
   return existing?.int(KEY_VALUE.createRevision) ?? revisionOf(response);
 }
 
-/** Waits until no key of the queue is older than `revision`. */
+/** Waits until no key that begins with `name/` has a lower create revision than `revision`. */
 export async function waitForTurn(address: string, connection: Connection, name: string, revision: bigint) {
   for (;;) {
     // Of the keys from `name/` to `name0` with a lower create revision, read the one with the highest.

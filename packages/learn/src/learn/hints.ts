@@ -86,7 +86,7 @@ export const HINTS: Readonly<Record<number, readonly (readonly string[])[]>> = {
   7: [
     [
       'Begin with a copy of watch. Change the request, and collect the events of a response before you yield them.',
-      'Set next once for each response, to the revision of its last event + 1n. A response may have no events.',
+      'Set next once for each response, to the revision of its last event + 1n. Yield nothing for a response without events.',
     ],
     [
       'The previous KeyValue is in the Event, beside the new one, and not in the KeyValue.',

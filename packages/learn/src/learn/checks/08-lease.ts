@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { startProxy } from '../../../course/cut-proxy.js';
+import { startFaultProxy } from '../../../course/fault-proxy.js';
 import { assertResult, assertThat, checks, newName, PROGRAM, resultOf } from '../check.js';
 
 type Chapter = typeof import('../../../course/08-lease.js') & typeof import('../../../course/answers/08-lease.js');
@@ -33,6 +34,24 @@ export const LEASE = checks<Chapter>((check) => {
       proxy.close();
       await pause(2_100);
       await assertResult('isAlive() 2.1 s after the connection was lost', () => lease.isAlive(), false);
+    },
+  );
+  check(
+    'grant',
+    PROGRAM,
+    'counts the TTL from the sending of a renewal, also if its response is late',
+    async ({ grant }, { address, connect }) => {
+      const proxies = await startFaultProxy(address, 'delay=1500ms rpc=LeaseKeepAlive');
+      const lease = await resultOf('grant(connection, 3)', () => grant(connect(proxies.address), 3), 'a lease');
+      const early = performance.now();
+      await pause(2_700);
+      await proxies.stop();
+      await pause(early + 4_250 - performance.now());
+      await assertResult(
+        'isAlive() more than 3 s after the sending of the last renewal that etcd has answered',
+        () => lease.isAlive(),
+        false,
+      );
     },
   );
   check(

@@ -1,4 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { callsIn } from '../../../course/12-break-it.js';
+import { startFaultProxy } from '../../../course/fault-proxy.js';
 import { assertResult, assertThat, checks, newName, PROGRAM, resultOf } from '../check.js';
 
 type Chapter = typeof import('../../../course/09-queue.js') & typeof import('../../../course/answers/09-queue.js');
@@ -8,7 +10,8 @@ export const QUEUE = checks<Chapter>((check) => {
     const { id } = await etcd.lease.grant({ ttl: 100 });
     const key = `${newName()}/${id.toString(16)}`;
     const revision = await resultOf('enter', () => enter(connect(), key, id), 'a revision');
-    await assertResult('enter, called again', () => enter(connect(), key, id), revision);
+    await etcd.put(newName(), '');
+    await assertResult('enter, called again after another change', () => enter(connect(), key, id), revision);
     const numbers = async () => {
       const kv = await etcd.get(key);
       return { createRevision: kv?.createRevision, version: kv?.version, lease: kv?.lease };
@@ -24,12 +27,15 @@ export const QUEUE = checks<Chapter>((check) => {
       const { id } = await etcd.lease.grant({ ttl: 100 });
       const connection = connect();
       const revisions: bigint[] = [];
+      await enter(connection, `${name}x/other`, id);
       for (const key of ['a', 'b', 'c']) revisions.push(await enter(connection, `${name}/${key}`, id));
       let hasTurn = false;
       const waiting = waitForTurn(address, connection, name, revisions[2] ?? 0n).then(() => {
         hasTurn = true;
       });
       await pause(200);
+      const early = `waitForTurn with the name '${name}' resolved at once, although '${name}/a' and '${name}/b' are older`;
+      assertThat(!hasTurn, early);
       await etcd.delete(`${name}/b`);
       await pause(300);
       assertThat(
@@ -38,6 +44,28 @@ export const QUEUE = checks<Chapter>((check) => {
       );
       await etcd.delete(`${name}/a`);
       await resultOf('waitForTurn, after all older keys were deleted', () => waiting);
+    },
+  );
+  check(
+    'waitForTurn',
+    PROGRAM,
+    'watches the key directly ahead, and misses no change between the read and the watch',
+    async ({ enter, waitForTurn }, { address, connect, etcd }) => {
+      const name = newName();
+      const { id } = await etcd.lease.grant({ ttl: 100 });
+      const connection = connect();
+      const revisions: bigint[] = [];
+      for (const key of ['a', 'b', 'c']) revisions.push(await enter(connection, `${name}/${key}`, id));
+      const proxies = await startFaultProxy(address, 'delay=500ms rpc=Watch'); // The changes overtake the watches.
+      const waiting = waitForTurn(proxies.address, connection, name, revisions[2] ?? 0n);
+      await pause(200);
+      await etcd.delete(`${name}/b`);
+      await pause(800);
+      await etcd.delete(`${name}/a`);
+      await resultOf('waitForTurn, whose watches reach etcd after the changes', () => waiting);
+      const watches = callsIn((await proxies.stop()).atClient).filter(({ method }) => method === 'Watch');
+      const keys = watches.map(({ requests: [first] }) => (first?.message.create_request as { key?: string })?.key);
+      await assertResult('the keys that waitForTurn has watched', () => keys, [`${name}/b`, `${name}/a`]);
     },
   );
   check('create', 1, 'puts a key only once', async ({ create }, { connect, etcd }) => {

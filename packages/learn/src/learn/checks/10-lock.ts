@@ -51,8 +51,12 @@ export const LOCK = checks<Chapter>((check) => {
     async ({ lock }, { address, etcd }) => {
       const name = newName();
       const held = await resultOf('lock', () => lock(address, name), 'the lock');
+      const { holder } = await inspectLock(etcd, name);
+      const key = `${name}/${holder?.leaseId.toString(16)}`;
+      await assertResult('the key of the holder', () => String(holder?.kv.key), key);
       await using session = await Session.open(etcd);
       const waiting = new Mutex(session, name).lock();
+      waiting.catch(() => {}); // A step that fails ends the session.
       await untilWaiting(etcd, name);
       const token = async () => (await inspectLock(etcd, name)).holder?.token;
       await assertResult('the token of the holder, as a client sees it that reads the queue', token, held.token);

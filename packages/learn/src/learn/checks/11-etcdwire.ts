@@ -54,6 +54,8 @@ export const LIBRARY = checks<Chapter>((check) => {
     const name = newName();
     const held = await resultOf('lock', () => lock(address, name), 'the lock');
     await assertResult('put of the holder', () => held.put(`${name}-value`, 'first'), true);
+    const isSignal = () => held.signal instanceof AbortSignal;
+    await assertResult('whether the property signal of the lock is an AbortSignal', isSignal, true);
     const aborted = once(held.signal, 'abort');
     await etcd.lease.revoke((await inspectLock(etcd, name)).holder?.leaseId ?? 0n);
     await assertResult('put after the end of the lease', () => held.put(`${name}-value`, 'stale'), false);

@@ -86,6 +86,7 @@ export const BREAK_IT = checks<Chapter>((check) => {
         ...renewal(1, 1, 2),
         ...renewal(2, 3, 4),
         ...renewal(2, 5, undefined),
+        { ...keepAlive(3), ms: 6 },
       ];
       const counts = () => callsIn(frames).map(({ requests, responses }) => `${requests.length} ${responses.length}`);
       const what = 'the numbers of requests and responses on stream 3 of two connections';
@@ -107,6 +108,15 @@ export const BREAK_IT = checks<Chapter>((check) => {
       }
       const [cut, dropped] = results;
       assertThat(cut !== dropped, `outcomeOf: got "${cut}" for both, expected a difference`);
+      const whole = { connection: 1, method: 'Txn', requests: [{ ms: 0, message: {} }], hasAnswer: true };
+      const ended = (status: number, succeeded: boolean) =>
+        outcomeOf({ ...whole, status, responses: status === 0 ? [{ ms: 1, message: { succeeded } }] : [] });
+      const [held, notHeld, refused] = [ended(0, true), ended(0, false), ended(3, false)];
+      const others = `"${held}" if the conditions held, "${notHeld}" if not, and "${refused}" for status 3`;
+      assertThat(
+        new Set([held, notHeld, refused, cut, dropped]).size === 5,
+        `outcomeOf: got ${others}, "${cut}" and "${dropped}" for answers that are not whole, expected five results`,
+      );
     },
   );
   check(
