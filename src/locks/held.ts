@@ -204,7 +204,7 @@ export class Held extends Printable implements AsyncDisposable {
     const unlessFree = (delayMs: number, action: () => void): void =>
       void free.then(after(delayMs, action, 'background'));
     unlessFree(maxHoldMs, () => {
-      const lost = () => lockLost(`the caller has held the lock for maxHoldMs = ${maxHoldMs}`);
+      const lost = () => lockLost(`held for maxHoldMs = ${maxHoldMs}`);
       void this.#end(lost, () => this.#deleteWhenFree());
       unlessFree(this.session.ttlMs, () => this.#free());
     });

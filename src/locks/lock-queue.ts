@@ -368,7 +368,7 @@ export function watchOwnKey(
 
 export function keyGone(cause?: unknown): EtcdError {
   return lockLost(
-    "the caller's queue key no longer exists, because another client deleted the key or its lease ended",
+    "the caller's queue key no longer exists, because another client deleted it or its lease ended",
     cause,
   );
 }

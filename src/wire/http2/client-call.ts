@@ -94,7 +94,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
 
   message(bytes: Uint8Array, start: number, end: number): void {
     if (this.#message !== undefined) {
-      const problem = 'the response to a unary call contains a second message';
+      const problem = 'the response contains a second message';
       return this.#stream?.fail(badResponse(problem, 'MalformedMessage', this.#head));
     }
     try {

@@ -110,7 +110,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     this.pinger = new Pinger({
       intervalMs: pingIntervalMs,
       timeoutMs: pingTimeoutMs,
-      ping: (opaque) => this.writer.ping(opaque),
+      ping: (opaque) => this.writer.ping(0, 0, opaque),
       awaiting: () => this.streams.all().some(({ head }) => head.request !== undefined),
       uploadedAt: () => this.#uploadedAt(),
       suspected: () => this.#drain(MAX_STREAM_ID, 'the peer is silent'),
@@ -168,7 +168,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     }
     if (this.streams.isExhausted) {
       this.streams.wait(stream);
-      return this.goAway(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
+      return this.goAway(MAX_STREAM_ID, 'the connection has no stream identifiers left');
     }
     if (stream.receiver.mayOpen?.(now) === false) return;
     const { method, metadata, deadline, request } = head;
@@ -358,7 +358,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     if (state.name === 'connecting') state.stopTimer();
     this.pinger.stop();
     this.#reader.stop();
-    this.writer.flush();
+    this.writer.close();
     this.#state = { name: 'closed' };
     this.#bytes?.close();
     this.#events.closed();

@@ -23,8 +23,9 @@ const MAX_SLAB_BYTES = 65_536;
 const PING_ANSWER_MS = 10;
 
 /**
- * Writes frames. The writer collects all frames until the next microtask and sends them in one write. It never
- * overwrites bytes that it has sent, because the byte stream may still be reading them.
+ * Writes frames. The writer collects all frames until the next microtask, or longer if only an answer to a PING waits,
+ * and sends them in one write. It never overwrites bytes that it has sent, because the byte stream may still be reading
+ * them.
  */
 export class FrameWriter {
   readonly #send: (parts: readonly Uint8Array[]) => void;
@@ -36,8 +37,8 @@ export class FrameWriter {
   /** Where the unsent part of the slab ends, and the next frame begins. */
   #end = 0;
   #flushScheduled = false;
-  /** Set while the timer runs that sends an answer to a PING. */
-  #answerTimer: (() => void) | undefined;
+  /** Stops the timer that sends a waiting answer. Later answers share a timer that runs already. */
+  #stopTimer: (() => void) | undefined;
   /** Number of bytes that the writer has collected for the next write. */
   #bytes = 0;
   /** Number of bytes of the last write. The next one is probably of a similar size. */
@@ -59,12 +60,18 @@ export class FrameWriter {
   };
 
   readonly #answer = (): void => {
-    this.#answerTimer = undefined;
+    this.#stopTimer = undefined;
     this.flush();
   };
 
   constructor(send: (parts: readonly Uint8Array[]) => void) {
     this.#send = send;
+  }
+
+  /** Sends the collected frames, and stops the timer. */
+  close(): void {
+    this.#stopTimer?.();
+    this.flush();
   }
 
   /**
@@ -129,22 +136,17 @@ export class FrameWriter {
     this.#words(FrameType.SETTINGS, Flag.ACK, 0);
   }
 
-  ping(opaque: number): void {
-    this.#words(FrameType.PING, 0, 0, 0, opaque);
-  }
-
   /**
-   * Answers a PING. Go's servers send one for almost each request, to measure the connection. So the answer waits for
-   * the next write, which is often the next request, unless other bytes already wait.
+   * Writes a PING, or with `flags` ACK the answer to one. Go's servers send a PING for almost
+   * each request, to measure the connection. So the answer waits for the next write, which is often the next
+   * request. If other bytes wait already, the answer leaves with them: a peer cannot make the client collect answers.
    */
-  pingAck(first: number, second: number): void {
-    if (this.#bytes > 0) this.#words(FrameType.PING, Flag.ACK, 0, first, second);
-    else {
-      this.#flushScheduled = true;
-      this.#words(FrameType.PING, Flag.ACK, 0, first, second);
-      this.#flushScheduled = false;
-      this.#answerTimer ??= after(PING_ANSWER_MS, this.#answer, 'background');
-    }
+  ping(flags: number, first: number, second: number): void {
+    const waits = flags !== 0 && this.#bytes === 0;
+    const at = this.#header(8, FrameType.PING, flags, 0, waits);
+    writeUint32(this.#slab, at, first);
+    writeUint32(this.#slab, at + 4, second);
+    if (waits) this.#stopTimer ??= after(PING_ANSWER_MS, this.#answer, 'background');
   }
 
   windowUpdate(streamId: number, increment: number): void {
@@ -172,9 +174,9 @@ export class FrameWriter {
     }
   }
 
-  /** Writes a frame header. Returns where in the slab the payload goes. */
-  #header(length: number, type: number, flags: number, streamId: number): number {
-    if (!this.#flushScheduled) {
+  /** Writes a frame header. Returns where in the slab the payload goes. If the frame `waits`, no flush is scheduled. */
+  #header(length: number, type: number, flags: number, streamId: number, waits = false): number {
+    if (!waits && !this.#flushScheduled) {
       this.#flushScheduled = true;
       queueMicrotask(this.flush);
     }

@@ -262,7 +262,7 @@ export class PeerFrames<Fields> {
       return pinger.acknowledged(second);
     }
     limits.mustAnswer();
-    writer.pingAck(readUint32(bytes, start), second);
+    writer.ping(Flag.ACK, readUint32(bytes, start), second);
   }
 
   #goAway(streamId: number, bytes: Uint8Array, start: number, end: number): void {

@@ -164,7 +164,7 @@ export class Reader {
   }
 
   #skipGroup(start: number): void {
-    if (++this.#depth > MAX_DEPTH) this.#fail(`groups nested deeper than ${MAX_DEPTH}`);
+    if (++this.#depth > MAX_DEPTH) this.#fail(`messages nested deeper than ${MAX_DEPTH}`);
     for (;;) {
       const tag = this.tag();
       if (tag === 0) this.#fail('group without an end');

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Client, prefix } from '../../../src/index.js';
 import { Mutex, Session } from '../../../src/locks.js';
 import {
@@ -94,6 +94,19 @@ test.for([
 test('`listen` refuses a server that is not a MemoryEtcd, and a port out of range', async () => {
   await expect(listen({} as never)).rejects.toThrow('server: got');
   await expect(listen(new MemoryEtcd(), { port: 70_000 })).rejects.toThrow('port: got the number 70000');
+});
+
+test.each([
+  ['memory', memory],
+  ['memoryOverHttp2', memoryOverHttp2],
+] as const)('a call over %s ends although the timers of the test have stopped after an hour', async (_, transport) => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const etcd = new Client({ transport: transport(new MemoryEtcd()) });
+  onTestFinished(() => etcd.close());
+  await etcd.put('online/host-1', '', { lease: await etcd.lease.grant({ ttl: 3_600 }) });
+  await vi.advanceTimersByTimeAsync(3_600_000);
+  expect(await etcd.get('online/host-1')).toBeUndefined();
 });
 
 test.for(['memory', 'memoryOverHttp2'] as const)(

@@ -67,7 +67,7 @@ export class HpackDecoder {
       return field;
     }
     if (first < 0x20) return this.#literal(this.#integer(0x0f));
-    if (afterFields) throw invalid('a table size update after the first field');
+    if (afterFields) throw invalid('a size update after the first field');
     const size = this.#integer(0x1f);
     if (size > DEFAULT_TABLE_BYTES)
       throw invalid(`a table of ${size} bytes; at most ${DEFAULT_TABLE_BYTES} are allowed`);
