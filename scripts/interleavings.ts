@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { type Checkpoint, type Explored, replay } from '../test/interleavings/explorer.js';
 import { SCENARIOS } from '../test/interleavings/scenarios.js';
 import { compiled, compiledWith } from '../test/support/compiled.js';
-import type { Answer, Task } from './interleavings/worker.js';
+import type { Answer, Task } from './interleavings/explore-worker.js';
 import { mutating } from './mutate/mutating.js';
 import { MUTATIONS } from './mutate/mutations.js';
 
@@ -24,7 +24,7 @@ this folder goes on there.
 that finds it. REGEX selects bugs by their descriptions.
 `;
 /** The program of the threads. It is compiled, because compiled code runs faster than code that tsx loads. */
-const WORKER = new URL('interleavings/worker.ts', import.meta.url);
+const WORKER = new URL('interleavings/explore-worker.ts', import.meta.url);
 
 const { values, positionals } = parseArgs({
   options: {
@@ -41,8 +41,13 @@ const { values, positionals } = parseArgs({
 });
 const names = SCENARIOS.map(({ name }) => name).filter((name) => new RegExp(values.only, 'i').test(name));
 
+const isValid = Number(values.minutes) > 0 && Number(values.faults) >= 0 && names.length > 0;
+
 if (values.help) process.stdout.write(USAGE);
-else if (values.replay !== undefined) await replayFile(values.replay);
+else if (!isValid || (values.mutations && values.checkpoint !== undefined)) {
+  process.stderr.write(USAGE);
+  process.exitCode = 2;
+} else if (values.replay !== undefined) await replayFile(values.replay);
 else if (values.mutations) await findMutations();
 else await exploreAll();
 
@@ -65,12 +70,23 @@ async function findMutations(): Promise<void> {
     const { bug, scenario } = mutation;
     if (scenario === undefined || !wanted.test(bug)) continue;
     const file = await compiledWith(mutating(mutation), WORKER);
+    let found: Explored['failure'];
     await inThreads(file, [scenario], (_, { played, failure }, minutes) => {
-      if (failure === undefined) process.exitCode = 1;
+      found = failure;
       const row = [bug, scenario, played, minutes.toFixed(1), failure?.problem.split('\n')[0] ?? 'NOTHING'];
       console.log(`| ${row.join(' | ')} |`);
     }).finally(() => rmSync(file));
+    if (found === undefined || (await isBrokenWithoutBug(scenario, found.trace))) process.exitCode = 1;
   }
+}
+
+/** Whether the order that finds a bug breaks a rule without the bug, too. Then the judges are wrong. */
+async function isBrokenWithoutBug(scenario: string, trace: readonly string[]): Promise<boolean> {
+  const wanted = SCENARIOS.find(({ name }) => name === scenario) as (typeof SCENARIOS)[number];
+  // Without the bug, the order may contain other events, and so cannot be played.
+  const problem = await replay(wanted, trace).catch(() => undefined);
+  if (problem !== undefined) console.log(`WITHOUT THE BUG, TOO: ${problem}`);
+  return problem !== undefined;
 }
 
 /** Explores the scenarios on all cores. Calls `onEnd` when one of them ends. */
@@ -102,7 +118,8 @@ function exploreIn(worker: Worker, scenario: string): Promise<Explored> {
         process.stderr.write(`${scenario}: ${soFar.played} orders played, ${soFar.pruned} pruned\n`);
         if (file) {
           mkdirSync(values.checkpoint as string, { recursive: true });
-          writeFileSync(file, JSON.stringify(soFar));
+          writeFileSync(`${file}.part`, JSON.stringify(soFar));
+          renameSync(`${file}.part`, file);
         }
       }
       if (explored === undefined) return;

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
@@ -121,7 +121,8 @@ async function main(): Promise<void> {
   const histories = Number(wanted);
   const seed = Number(values.seed);
   if (values.help) return void process.stdout.write(USAGE);
-  if (!(minutes > 0) || !(histories > 0) || !Number.isInteger(seed) || seed < 0) {
+  const isMixed = values.checkpoint !== undefined && (values.mutations || values.coverage);
+  if (!(minutes > 0) || !(histories > 0) || !Number.isInteger(seed) || seed < 0 || isMixed) {
     process.stderr.write(USAGE);
     process.exitCode = 2;
     return;
@@ -204,7 +205,8 @@ async function playAll(players: readonly Player[], seed: number, histories: numb
       open.add(start);
       given += count;
       const answer = await player.ask(task);
-      open.delete(start);
+      // The next run plays a chunk with a failure again.
+      if (answer.type === 'played' && answer.failures.length === 0) open.delete(start);
       if (answer.type === 'played') {
         totals.add(answer);
         for (const failure of answer.failures) process.stderr.write(`${describe(failure)}\n`);
@@ -213,7 +215,10 @@ async function playAll(players: readonly Player[], seed: number, histories: numb
       reportedAt = performance.now();
       process.stderr.write(`${totals.summary}\n`);
       const played = Math.min(given, ...open);
-      if (values.checkpoint) writeFileSync(values.checkpoint, JSON.stringify({ seed, played } satisfies Checkpoint));
+      if (!values.checkpoint) continue;
+      const checkpoint: Checkpoint = { seed, only: values.only, played };
+      writeFileSync(`${values.checkpoint}.part`, JSON.stringify(checkpoint));
+      renameSync(`${values.checkpoint}.part`, values.checkpoint);
     }
   };
   await Promise.all(players.map(playOn));
@@ -222,6 +227,7 @@ async function playAll(players: readonly Player[], seed: number, histories: numb
 
 interface Checkpoint {
   readonly seed: number;
+  readonly only?: string | undefined;
   /** The histories before this one are over. */
   readonly played: number;
 }
@@ -230,7 +236,10 @@ interface Checkpoint {
 function alreadyPlayed(seed: number): number {
   if (!values.checkpoint || !existsSync(values.checkpoint)) return 0;
   const checkpoint = JSON.parse(readFileSync(values.checkpoint, 'utf8')) as Checkpoint;
-  if (checkpoint.seed !== seed) throw new Error(`the checkpoint has seed ${checkpoint.seed}, not ${seed}`);
+  if (checkpoint.seed !== seed || checkpoint.only !== values.only)
+    throw new Error(
+      `${values.checkpoint} belongs to a run with another --seed or --only: delete the file, or name another`,
+    );
   process.stderr.write(`${checkpoint.played} histories are over already\n`);
   return checkpoint.played;
 }

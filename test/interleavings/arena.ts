@@ -29,6 +29,8 @@ export interface Party {
 
 interface Holder {
   readonly name: string;
+  /** The lease of the key when the party entered. Undefined if the key was already gone. */
+  readonly lease: bigint | undefined;
   readonly key: string;
   readonly token: bigint;
   readonly isShared: boolean;
@@ -61,6 +63,11 @@ export class Arena {
   readonly #puts = new Map<string, number>();
   readonly #checks: (() => void)[] = [];
   #greatestToken = 0n;
+  readonly #sharedTokens = new Set<bigint>();
+  /** The leases that a fault has ended. */
+  readonly #endedEarly = new Set<bigint>();
+  /** The leases of the server, in the order of their grants. */
+  readonly #leases: bigint[] = [];
   #serverState = '';
 
   constructor(world: World) {
@@ -82,6 +89,7 @@ export class Arena {
     });
     this.#judgeCommits();
     const { store } = this.server.member;
+    world.addFaults(() => this.#endsOfLeases());
     this.addFault('a compaction', SERVER, () => store.compact(store.revision));
   }
 
@@ -94,9 +102,6 @@ export class Arena {
       const client = new Client({ logger: SILENT, ...options, transport });
       const session = await Session.open(client, { ttl: TTL_S });
       this.#parties.push({ name, client, session });
-      this.addFault(`the lease of ${name} ends`, SERVER, () => {
-        if (this.server.member.leases.ids.includes(session.leaseId)) this.server.expireLease(session);
-      });
       this.addFault(`${name} is killed`, name, () => this.world.kill(name));
       this.addFault(`${name} stands still`, name, () => this.world.freeze(name, FROZEN_MS));
     }
@@ -143,6 +148,25 @@ export class Arena {
     this.#add(label, at, action, false);
   }
 
+  /** Returns a fault for each lease of the server: its end before its time. */
+  #endsOfLeases(): readonly Event[] {
+    const { ids } = this.server.member.leases;
+    this.#leases.push(...ids.filter((id) => !this.#leases.includes(id)));
+    return ids.map((id): Event => {
+      const action = (): void => {
+        this.#endedEarly.add(id);
+        this.world.as(SERVER, () => this.server.expireLease(id));
+      };
+      return {
+        label: `lease ${this.#leases.indexOf(id) + 1} ends`,
+        at: SERVER,
+        isFault: true,
+        isOptional: true,
+        action,
+      };
+    });
+  }
+
   #add(label: string, at: string, action: () => void, isFault: boolean): void {
     let isDone = false;
     const event: Event = {
@@ -169,11 +193,12 @@ export class Arena {
     { isShared = false, isKept = false }: { readonly isShared?: boolean; readonly isKept?: boolean } = {},
   ): Promise<void> {
     const { token } = held;
-    const holder: Holder = { name, key: held.key, token, isShared, isValid: () => held.valid() };
-    this.#enters(holder);
-    if (!isShared && token <= this.#greatestToken)
+    const holder = this.#enters({ name, key: held.key, token, isShared, isValid: () => held.valid() });
+    // The answer may arrive after the lease of the party has ended, and later contenders have had the lock.
+    if (!isShared && this.#exists(holder) && token <= this.#greatestToken)
       this.breaks(`the token of ${name} is ${token}, not greater than ${this.#greatestToken}`);
     if (token > this.#greatestToken) this.#greatestToken = token;
+    if (isShared) this.#sharedTokens.add(token);
     await unlessFailed(held.txn({ then: [op.put(FENCED, String(token))] }));
     this.leaves(name, holder);
     if (!isKept) await unlessFailed(held.release());
@@ -191,13 +216,16 @@ export class Arena {
       if (holder.name === name && (only ?? holder) === holder) this.#holders.delete(holder);
   }
 
-  #enters(holder: Holder): void {
+  #enters(entering: Omit<Holder, 'lease'>): Holder {
     this.world.touch(JUDGE, 'write');
     this.world.touch(SERVER, 'read');
+    const lease = this.server.member.store.get(entering.key as KeyId)?.lease;
+    const holder: Holder = { ...entering, lease };
     for (const other of this.#holders)
       if (this.#isHeld(other) && this.#exists(holder) && !(holder.isShared && other.isShared))
         this.breaks(`${holder.name} holds the lock together with ${other.name}`);
     this.#holders.add(holder);
+    return holder;
   }
 
   /** Adds a check that runs when all parties have ended. */
@@ -215,6 +243,15 @@ export class Arena {
   putCount(key: string, least: number, most: number): void {
     const puts = this.#puts.get(key) ?? 0;
     if (puts < least || puts > most) this.breaks(`${key} was put ${puts} times, and not ${least} to ${most} times`);
+  }
+
+  /** Checks that no key under a prefix was put more than once. */
+  putsOnce(start: string): void {
+    for (const key of this.#puts.keys()) if (key.startsWith(start)) this.putCount(key, 0, 1);
+  }
+
+  hasLease(id: bigint): boolean {
+    return this.server.member.leases.ids.includes(id);
   }
 
   isMissing(key: string): void {
@@ -254,10 +291,16 @@ export class Arena {
     return true;
   }
 
-  /** Whether the lock of a holder is certainly its own: a killed party and one whose lease ended early cannot know. */
+  /**
+   * Whether a holder must not believe that it still holds the lock when another one enters. A holder that was killed or
+   * stands still believes nothing, and one whose lease a fault has ended early cannot know.
+   */
   #isHeld(holder: Holder): boolean {
-    const { name, isValid } = holder;
-    return !this.world.isKilled(name) && !this.world.isFrozen(name) && isValid() && this.#exists(holder);
+    const { name, lease, isValid } = holder;
+    this.world.touch(name, 'write');
+    if (this.world.isKilled(name) || this.world.isFrozen(name)) return false;
+    if (!this.#exists(holder) && lease !== undefined && this.#endedEarly.has(lease)) return false;
+    return this.world.as(name, isValid);
   }
 
   #exists({ key, token }: Holder): boolean {
@@ -275,7 +318,8 @@ export class Arena {
         if (key !== (FENCED as KeyId) || value === undefined) continue;
         const token = BigInt(value);
         if (token < last) this.breaks(`the holder with token ${token} wrote after the one with token ${last}`);
-        last = token;
+        // Readers hold the lock together, so their writes have no order.
+        if (!this.#sharedTokens.has(token)) last = token;
       }
     });
   }

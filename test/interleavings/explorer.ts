@@ -65,6 +65,7 @@ export interface Limits {
 export interface Checkpoint {
   readonly played: number;
   readonly pruned: number;
+  readonly isComplete: boolean;
   readonly choices: readonly Choice[];
 }
 
@@ -74,6 +75,7 @@ export async function explore(scenario: Scenario, limits: Limits): Promise<Explo
   const choices: Choice[] = [...(from?.choices ?? [])];
   const endMs = performance.now() + maxMs;
   let { played, pruned } = from ?? { played: 0, pruned: 0 };
+  if (from?.isComplete) return from;
   for (;;) {
     const { problem, trace, isPruned } = await new History(scenario, limits, choices).play();
     if (isPruned) pruned += 1;
@@ -81,7 +83,7 @@ export async function explore(scenario: Scenario, limits: Limits): Promise<Explo
     if (problem !== undefined) return { played, pruned, isComplete: false, failure: { problem, trace } };
     wantReversals(choices);
     const isComplete = !chooseNext(choices);
-    onHistory?.({ played, pruned, choices });
+    onHistory?.({ played, pruned, isComplete, choices });
     if (isComplete || played >= maxHistories || performance.now() > endMs) return { played, pruned, isComplete };
   }
 }
@@ -96,7 +98,7 @@ export async function replay(scenario: Scenario, trace: readonly string[]): Prom
 
 /**
  * Finds events of the history whose order matters, and wants the other order, too ("source sets", Abdulla et al. 2014).
- * An event that no order would change happens only once.
+ * The explorer plays two events that touch nothing in common in one order only.
  */
 function wantReversals(choices: readonly Choice[]): void {
   /** The indexes of the events that must happen before each event. */
@@ -167,15 +169,24 @@ class History {
 
   async play(): Promise<Played> {
     const restore = this.#world.install();
+    let onRejection: (error: unknown) => void = () => {};
     try {
       const arena = new Arena(this.#world);
+      onRejection = (error) => arena.breaks(`nobody handles ${error instanceof Error ? error.stack : error}`);
+      process.on('unhandledRejection', onRejection);
       const parts = await this.#inOneOrder(this.#scenario.prepare(arena));
       if (parts === undefined) return this.#ends('the scenario does not begin');
       const isPruned = await this.#inAnyOrder(arena, parts);
       if (isPruned || arena.problem !== undefined) return this.#ends(arena.problem, isPruned);
+      // A copy of a request may arrive after all parties have ended.
+      for (let late = this.#world.lateMessages; late.length > 0; late = this.#world.lateMessages) {
+        this.#world.run(late[0] as Event);
+        await promiseCallbacks();
+      }
       if ((await this.#inOneOrder(arena.end())) === undefined) return this.#ends('the clients do not close');
       return this.#ends(arena.problem);
     } finally {
+      process.off('unhandledRejection', onRejection);
       restore();
     }
   }
@@ -211,7 +222,7 @@ class History {
       const touched = this.#world.takeTouched();
       if (last !== undefined) last.touched = touched;
       if (arena.problem !== undefined) return false;
-      // An event that a history leaves out would be played in no other order.
+      // Only events that a history contains are reordered, so no message may be on its way at the end.
       if (arena.waiting.length === 0 && this.#world.isQuiet) return false;
       const events = this.#world.events(faults < this.#limits.faults);
       if (events.length === 0 || index === MAX_EVENTS) {
@@ -223,7 +234,11 @@ class History {
       if (event === undefined) return true;
       if (event.isFault) faults += 1;
       this.#trace.push(event.label);
-      this.#world.run(event);
+      try {
+        this.#world.run(event);
+      } catch (error) {
+        arena.breaks(`${event.label} throws ${error instanceof Error ? error.stack : error}`);
+      }
     }
   }
 

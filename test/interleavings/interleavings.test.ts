@@ -33,7 +33,7 @@ test.each(SCENARIOS.map((scenario) => [scenario.name, scenario] as const))(
 test('the explorer finds an order in which a party does not end, and plays this order again', async () => {
   const { failure } = await explore(STUCK, { faults: 1 });
   expect(failure?.problem).toMatch(/^B still waits/);
-  expect(failure?.trace).toContain('A: Put, the request is lost');
+  expect(failure?.trace).toContainEqual(expect.stringMatching(/^messages are slower|is lost$|breaks$|^A is killed$/));
   expect(await replay(STUCK, failure?.trace ?? [])).toBe(failure?.problem);
 });
 

@@ -35,6 +35,7 @@ interface OpenCall {
   isRequested: boolean;
   /** Loses the request, or the answer. */
   lose(): void;
+  isRepeated: boolean;
   /** Sends the request again. The copy may arrive at any later time, or never. */
   repeat(): void;
   fail(error: EtcdError): void;
@@ -90,6 +91,7 @@ class Connection implements Transport {
           label,
           at: SERVER,
           call: label,
+          isOptional: () => !this.#calls.has(open) || this.#world.isKilled(this.#party),
           action: () => {
             this.#server.unary(request).then(
               (response) => answer('answer', () => resolve(response)),
@@ -97,10 +99,12 @@ class Connection implements Transport {
             );
           },
         }),
+        isRepeated: false,
         repeat: () => {
+          open.isRepeated = true;
           const action = (): void => void this.#server.unary(request).catch(() => {});
           const copy = this.#world.labelOf(`${label}, copy`);
-          this.#world.send(copy, { label: copy, at: SERVER, isOptional: true, action });
+          this.#world.send(copy, { label: copy, at: SERVER, isOptional: () => true, action });
         },
         fail: (error) => finish(() => reject(error)),
       };
@@ -182,11 +186,9 @@ class Connection implements Transport {
       };
       return [
         fault(`${label}, the ${isRequested ? 'request' : 'answer'} is lost`, lost, label),
-        ...(isRequested
-          ? [
-              fault(`${label}, the request is sent twice`, () => call.repeat(), label),
-              fault(`${label}, the member has no leader`, () => refused(call), label),
-            ]
+        ...(isRequested ? [fault(`${label}, the member has no leader`, () => refused(call), label)] : []),
+        ...(isRequested && !call.isRepeated
+          ? [fault(`${label}, the request is sent twice`, () => call.repeat(), label)]
           : []),
       ];
     });
@@ -194,7 +196,7 @@ class Connection implements Transport {
       for (const call of [...this.#calls]) call.fail(connectionLost());
       for (const end of [...this.#streams]) end(connectionLost());
     };
-    const isOpen = this.#streams.size > 0;
+    const isOpen = this.#streams.size > 0 || this.#calls.size > 1;
     return isOpen ? [...ofCalls, fault(`${this.#party}: the connection breaks`, breaks)] : ofCalls;
   }
 }

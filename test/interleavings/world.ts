@@ -34,6 +34,10 @@ export function areIndependent(a: Touched, b: Touched): boolean {
   return Object.keys(a).every((what) => b[what] === undefined || (a[what] === 'read' && b[what] === 'read'));
 }
 
+interface Message extends Omit<Event, 'isOptional'> {
+  readonly isOptional?: () => boolean;
+}
+
 interface Timer {
   /** The number of the timer among those of its party. */
   readonly label: string;
@@ -56,7 +60,7 @@ export class World {
   /** The timers in the order of their starts. */
   readonly #timers = new Set<Timer>();
   /** The messages that are on their way. Those of a channel arrive in their order. */
-  readonly #channels = new Map<string, Event[]>();
+  readonly #channels = new Map<string, Message[]>();
   /** How often each label was given. */
   readonly #labels = new Map<string, number>();
   /** Functions that return the faults, and the decisions of a program, that may happen now. */
@@ -128,8 +132,8 @@ export class World {
     return BigInt.asUintN(64, number);
   }
 
-  /** Sends a message. Returns a function that loses it. */
-  send(channel: string, message: Event): () => void {
+  /** Sends a message. Returns a function that loses it. `isOptional` returns whether the message need not arrive. */
+  send(channel: string, message: Message): () => void {
     const queue = this.#channels.get(channel) ?? [];
     this.#channels.set(channel, queue);
     queue.push(message);
@@ -167,18 +171,20 @@ export class World {
   events(withFaults: boolean): readonly Event[] {
     const pending = this.#pending;
     const { isQuiet } = this;
-    const timer = this.#nextTimer;
-    const faults = this.#faults.flatMap((each) => each()).filter(({ isFault }) => withFaults || !isFault);
-    if (timer === undefined || (!isQuiet && !withFaults)) return [...pending, ...faults];
-    const time = `${timer.dueMs - START_MS} ms`;
-    const action = (): void => this.#fire(timer);
-    if (isQuiet) return [{ label: time, at: ALL, action }, ...pending, ...faults];
-    const isFault = true;
-    return [
-      ...pending,
-      { label: `messages are slower than ${time}`, at: ALL, isFault, isOptional: isFault, action },
-      ...faults,
-    ];
+    const others = this.#faults.flatMap((each) => each()).filter(({ isFault }) => withFaults || !isFault);
+    if (!isQuiet && !withFaults) return [...pending, ...others];
+    const time = this.#nextTimers.map((timer): Event => {
+      const label = `${timer.label}, ${timer.dueMs - START_MS} ms`;
+      const action = (): void => this.#fire(timer);
+      if (isQuiet) return { label, at: ALL, action };
+      return { label: `messages are slower than ${label}`, at: ALL, isFault: true, isOptional: true, action };
+    });
+    return isQuiet ? [...time, ...pending, ...others] : [...pending, ...time, ...others];
+  }
+
+  /** The messages to the server that need not arrive. */
+  get lateMessages(): readonly Event[] {
+    return this.#pending.filter(({ at, isOptional }) => at === SERVER && isOptional);
   }
 
   /** Whether no message is on its way, except those that need not arrive. */
@@ -195,11 +201,12 @@ export class World {
   get #pending(): readonly Event[] {
     const messages = [...this.#channels].flatMap(([channel, [first]]): Event[] => {
       if (first === undefined || !this.#runs(first.at)) return [];
-      return [{ ...first, action: () => this.#arrive(channel, first) }];
+      return [{ ...first, isOptional: first.isOptional?.() === true, action: () => this.#arrive(channel, first) }];
     });
     const thaws = [...this.#frozen].map(([party, untilMs]): Event => {
       const action = (): void => void this.#frozen.delete(party);
-      const isOptional = this.#nextTimer !== undefined && this.#nextTimer.dueMs < untilMs;
+      const [next] = this.#nextTimers;
+      const isOptional = next !== undefined && next.dueMs < untilMs;
       return { label: `${party} goes on`, at: party, isOptional, action };
     });
     // The timers that came due while their party stood still.
@@ -217,7 +224,7 @@ export class World {
     return !this.#killed.has(party) && !this.#frozen.has(party);
   }
 
-  #remove(channel: string, message: Event): void {
+  #remove(channel: string, message: Message): void {
     const queue = (this.#channels.get(channel) ?? []).filter((each) => each !== message);
     if (queue.length > 0) this.#channels.set(channel, queue);
     else this.#channels.delete(channel);
@@ -232,7 +239,7 @@ export class World {
     event.action();
   }
 
-  #arrive(channel: string, message: Event): void {
+  #arrive(channel: string, message: Message): void {
     this.#remove(channel, message);
     message.action();
   }
@@ -253,8 +260,14 @@ export class World {
     return first;
   }
 
-  get #nextTimer(): Timer | undefined {
-    return this.#firstTimer(({ dueMs }) => dueMs >= this.#nowMs);
+  /** The timers that are due next: the first one of each party. */
+  get #nextTimers(): readonly Timer[] {
+    const next = this.#firstTimer(({ dueMs }) => dueMs >= this.#nowMs);
+    const parties = new Map<string, Timer>();
+    for (const timer of this.#timers)
+      if (timer.dueMs === next?.dueMs && this.#runs(timer.party) && !parties.has(timer.party))
+        parties.set(timer.party, timer);
+    return [...parties.values()];
   }
 
   #fire(timer: Timer): void {

@@ -22,7 +22,7 @@ export interface Answer {
 parentPort?.on('message', async ({ scenario, ...limits }: Task) => {
   let answeredMs = performance.now();
   const onHistory = (soFar: Checkpoint): void => {
-    if (performance.now() < answeredMs + PROGRESS_MS) return;
+    if (!soFar.isComplete && performance.now() < answeredMs + PROGRESS_MS) return;
     answeredMs = performance.now();
     parentPort?.postMessage({ soFar } satisfies Answer);
   };
