@@ -73,6 +73,8 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
       '',
       'another frame was taken for the answer',
     ],
+    ['compares only the flag', " && payload.equals(Buffer.from('measured'))", '', 'another frame was taken'],
+    ['compares only the bytes', 'flags === ACK && payload', 'payload', 'another frame was taken'],
   ],
   '03-headers encodeInteger': [
     ['fits the greatest number into the first byte', 'value < max', 'value <= max', 'encodeInteger(31, 5)'],
@@ -379,6 +381,7 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
   ],
 };
 
+const CHAPTERS = readChapters();
 const FOLDER = `${ROOT}.cache/learn-wrong-${process.pid}`;
 beforeAll(() => mkdirSync(FOLDER, { recursive: true }));
 afterAll(() => rmSync(FOLDER, { recursive: true, force: true }));
@@ -422,29 +425,77 @@ const BROKEN = [
   'encode({ 1: 600, 2: 7n }): got the bytes 08581007',
   'the bytes in the response to call 62: no result after 10 s',
   "expected an error with { status: 5, message: 'etcdserver: requested lease not found' }",
-  'the values of 30 puts, with three lost connections',
+  'the values of 30 puts, with two lost connections',
   'isAlive() after 3.5 s, with renewals: got false, expected true',
   'waitForTurn resolved after the key directly ahead was deleted',
   'put after the end of the lease: got true, expected false',
   'put, whose response is lost: resolved with false',
   'outcomeOf: got "failed" for both',
 ];
-test.concurrent.each(readChapters())(
+
+/** More mistakes in the programs. The checks of the chapter with this number find the mistake. */
+const WRONG_PROGRAMS: readonly (readonly [chapter: number, name: string, ...Mistake])[] = [
+  [
+    1,
+    '01-preface',
+    'sends another setting',
+    '  0001 00000000',
+    '  0002 00000000',
+    'the first bytes that open sends: got',
+  ],
+  [2, '02-frames', 'reads the reserved bit', ' & 0x7fffffff', '', 'stream: 4294967295'],
+  [3, '03-headers', 'reads one byte of each number', 'value < max ? 0 : 128', '0', 'decodeHeaders of'],
+  [3, '03-headers', 'reads five bits instead of four', 'kind >= 32 ? 5 : 4', '5', 'decodeHeaders of'],
+  [5, '05-call', 'does not answer SETTINGS', /if \(type === h2.SETTINGS.*\n +else /, '', "got [ 'PING ACK measured' ]"],
+  [
+    5,
+    '05-call',
+    'answers SETTINGS with ACK',
+    'SETTINGS && flags !== h2.ACK',
+    'SETTINGS',
+    "got [ 'type 4 ACK', 'type 4",
+  ],
+  [5, '05-call', 'does not answer PING', 'type === h2.PING', 'type < 0', 'the payload "measured": no result'],
+  [6, '05-call', 'updates no window of a stream', '[0, stream]', '[0]', 'the value that call has got: no result'],
+  [6, '05-call', 'ignores a stream after the end', 'this.#socket.destroyed', 'false', 'was lost before: no result'],
+  [6, '06-status', 'decodes no percent signs', 'decodeURIComponent', '', 'got the error "Error: a%20b"'],
+  [6, '06-status', 'ignores RST_STREAM', 'frame.type === RST_STREAM', 'frame.type < 0', 'RST_STREAM: no result'],
+];
+
+/** Copies the programs of the course, one of them wrong. Resolves with the errors of the checks of a chapter. */
+async function errorsWith(folder: string, name: string, wrong: string, chapter: number): Promise<string> {
+  mkdirSync(folder);
+  for (const file of readdirSync(COURSE).filter((each) => each.endsWith('.ts'))) copyProgram(file, folder);
+  writeFileSync(`${folder}/${name}.ts`, wrong);
+  const program = CHAPTERS.find(({ number }) => number === chapter)?.name;
+  const exports = (await import(`${folder}/${program}.ts`)) as object;
+  const { Connection } = await import(`${folder}/05-call.ts`);
+  // The etcd in memory does not wait for the preface.
+  await using server = await observedServer();
+  await using listener = await listen(new MemoryEtcd());
+  const address = chapter === 1 ? server.address : new URL(listener.endpoint).host;
+  const errors: string[] = [];
+  for (const check of CHECKS[chapter] ?? [])
+    if (check.exercise === undefined)
+      await check.run(exports, address, Connection).catch((error) => errors.push(`${error}`));
+  return errors.join('\n');
+}
+
+test.concurrent.each(CHAPTERS)(
   'a check of chapter $number names the mistake that the chapter describes',
   async ({ number, name, broken }) => {
-    const folder = `${FOLDER}/${number}`;
-    mkdirSync(folder);
-    for (const file of readdirSync(COURSE).filter((each) => each.endsWith('.ts'))) copyProgram(file, folder);
-    writeFileSync(`${folder}/${name}.ts`, broken);
-    const exports = (await import(`${folder}/${name}.ts`)) as object;
-    // The etcd in memory does not wait for the preface.
-    await using server = await observedServer();
-    await using listener = await listen(new MemoryEtcd());
-    const address = number === 1 ? server.address : new URL(listener.endpoint).host;
-    const errors: string[] = [];
-    for (const check of CHECKS[number] ?? [])
-      if (check.exercise === undefined) await check.run(exports, address).catch((error) => errors.push(`${error}`));
-    expect(errors.join('\n')).toContain(BROKEN[number - 1]);
+    const errors = await errorsWith(`${FOLDER}/${number}`, name, broken, number);
+    expect(errors).toContain(BROKEN[number - 1]);
+  },
+);
+
+test.concurrent.each(WRONG_PROGRAMS)(
+  'a check of chapter %i names the mistake of a program %s that %s',
+  async (chapter, name, mistake, right, wrong, message) => {
+    const program = readFileSync(`${COURSE}${name}.ts`, 'utf8');
+    const changed = program.replace(right, wrong);
+    expect(changed).not.toBe(program);
+    expect(await errorsWith(`${FOLDER}/${mistake.replaceAll(' ', '-')}`, name, changed, chapter)).toContain(message);
   },
 );
 

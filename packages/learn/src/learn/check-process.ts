@@ -1,7 +1,8 @@
 import { writeSync } from 'node:fs';
-import { dirname, sep } from 'node:path';
+import { dirname, join, sep } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import type { Connection } from '../../course/05-call.js';
 import { announceSteps, type Check, CheckError, explained } from './check.js';
 import { CHECKS } from './checks.js';
 
@@ -47,11 +48,23 @@ function reportError(index: number, error: unknown): void {
   report(toDo === undefined ? { index, status: 'failed', error: text } : { index, status: 'to do', error: toDo });
 }
 
+/** What the reader's programs export. */
+interface Loaded {
+  readonly exports: Record<string, unknown>;
+  /** The reader's class, if the reader has written it in an earlier chapter. */
+  readonly Connection: typeof Connection | undefined;
+}
+
+/** The chapter that writes the class `Connection`. */
+const CALLS_CHAPTER = 5;
+
 /** Loads the files. If this fails, for example because of a syntax error, reports that no check could run. */
-async function load(): Promise<Record<string, unknown>> {
+async function load(): Promise<Loaded> {
   try {
     const modules = await Promise.all(files.map((file) => import(pathToFileURL(file).href)));
-    return Object.assign({}, ...modules);
+    const calls = pathToFileURL(join(folders[0] ?? '', '05-call.ts')).href;
+    const { Connection } = Number(chapter) >= CALLS_CHAPTER ? await import(calls) : {};
+    return { exports: Object.assign({}, ...modules), Connection };
   } catch (error) {
     report({ loadError: describe(error) });
     process.exit();
@@ -64,13 +77,13 @@ const AFTER_CHECK_MS = 20;
 let onUncaught = (_: Error): void => {};
 
 /** Runs a check. Rejects if the check fails, or if an error occurs meanwhile that nothing catches. */
-async function run(check: Check, exports: object): Promise<void> {
+async function run(check: Check, { exports, Connection }: Loaded): Promise<void> {
   const uncaught = new Promise<never>((_, reject) => {
     onUncaught = (error) => reject(explained(error, `an error that the program does not catch: ${error.message}`));
   });
   const both = async (): Promise<void> => {
     try {
-      await check.run(exports, address);
+      await check.run(exports, address, Connection);
     } finally {
       await pause(AFTER_CHECK_MS);
     }
@@ -79,18 +92,18 @@ async function run(check: Check, exports: object): Promise<void> {
 }
 
 announceSteps((step) => report({ step }));
-const exports = await load();
+const loaded = await load();
 process.on('uncaughtException', (error) => onUncaught(error));
 for (const [index, check] of checks.entries()) {
   if (index < Number(first)) continue;
-  if (exports[check.needs] === undefined) {
+  if (loaded.exports[check.needs] === undefined) {
     const error = `the program does not export ${check.needs}`;
     report(check.exercise === undefined ? { index, status: 'failed', error } : { index, status: 'to do' });
     continue;
   }
   report({ step: check.needs });
   try {
-    await run(check, exports);
+    await run(check, loaded);
     report({ index, status: 'passed' });
   } catch (error) {
     reportError(index, error);

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import { Client } from '../../../../src/index.js';
 import { inspectLock } from '../../../../src/locks.js';
-import { encodeFrame, HEADERS, readFrames, SETTINGS } from '../../course/02-frames.js';
+import { encodeFrame, type Frame, HEADERS, readFrames, SETTINGS } from '../../course/02-frames.js';
 import { Connection } from '../../course/05-call.js';
 
 /** The server of a check. */
@@ -12,7 +12,7 @@ interface Server {
   readonly address: string;
   /** A client of the server that makes the changes that a check needs. */
   readonly etcd: Client;
-  /** Opens a `Connection` of the course to an address, by default to the server, and closes it after the check. */
+  /** Opens a `Connection` to an address, by default to the server, and closes it after the check. */
   connect(to?: string): Connection;
 }
 
@@ -22,7 +22,8 @@ export interface Check {
   readonly exercise: number | undefined;
   /** The export that the check is about. */
   readonly needs: string;
-  run(exports: object, address: string): Promise<void>;
+  /** `ConnectionClass` is the reader's class `Connection`. The default is the class of the course. */
+  run(exports: object, address: string, ConnectionClass?: typeof Connection): Promise<void>;
 }
 
 type AddCheck<X> = (
@@ -55,18 +56,23 @@ export function checks<X>(add: (check: AddCheck<X>) => void): Check[] {
       what,
       exercise,
       needs,
-      run: (exports, address) => runAt(address, (server) => run(exports as X, server)),
+      run: (exports, address, ConnectionClass = Connection) =>
+        runAt(address, ConnectionClass, (server) => run(exports as X, server)),
     });
   });
   return all;
 }
 
 /** Runs a check with a client and connections that are closed afterwards. */
-async function runAt(address: string, run: (server: Server) => unknown): Promise<void> {
+async function runAt(
+  address: string,
+  ConnectionClass: typeof Connection,
+  run: (server: Server) => unknown,
+): Promise<void> {
   await using etcd = new Client({ endpoints: [`http://${address}`] });
   const connections: Connection[] = [];
   const connect = (to = address): Connection => {
-    const connection = new Connection(to);
+    const connection = new ConnectionClass(to);
     connections.push(connection);
     return connection;
   };
@@ -226,11 +232,20 @@ export function observedProxy(serverAddress: string, lost = 0): Promise<Observed
  * because the programs of the course need to decode no others.
  */
 export function grpcServer(answer: (stream: number) => readonly Buffer[]): Promise<ObservedServer> {
+  return frameServer([encodeFrame(SETTINGS, 0, 0)], ({ type, stream }, send) => {
+    if (type === HEADERS) send(Buffer.concat(answer(stream)));
+  });
+}
+
+/** Starts a server that sends these frames at the start of each connection, and calls `onFrame` with each received one. */
+export function frameServer(
+  first: readonly Buffer[],
+  onFrame: (frame: Frame, send: (bytes: Buffer) => void) => void,
+): Promise<ObservedServer> {
   return observedServer((socket) => {
     const serve = async (): Promise<void> => {
-      socket.write(encodeFrame(SETTINGS, 0, 0));
-      for await (const { type, stream } of readFrames(withoutPreface(socket)))
-        if (type === HEADERS) socket.write(Buffer.concat(answer(stream)));
+      socket.write(Buffer.concat(first));
+      for await (const frame of readFrames(withoutPreface(socket))) onFrame(frame, (bytes) => socket.write(bytes));
     };
     serve().catch(() => socket.destroy());
   });

@@ -14,6 +14,9 @@ import {
 
 type Chapter = typeof import('../../../course/01-preface.js') & typeof import('../../../course/answers/01-preface.js');
 
+/** The SETTINGS frame of the chapter's table. */
+const SETTINGS = hex('000006 04 00 00000000 0001 00000000');
+
 export const PREFACE = checks<Chapter>((check) => {
   check('open', PROGRAM, 'the server answers with a SETTINGS frame', async ({ open }, { address }) => {
     const first = async () => (await collected(open(address) as AsyncIterable<Buffer>, 1))[0];
@@ -23,9 +26,21 @@ export const PREFACE = checks<Chapter>((check) => {
       `the server answered with ${bytes && hexOf(bytes)}, expected SETTINGS, type 4`,
     );
   });
+  check('open', PROGRAM, 'sends the preface and the 15 bytes of SETTINGS', async ({ open }) => {
+    let onEnd = (_: Buffer[]): void => {};
+    const received = new Promise<Buffer[]>((resolve) => (onEnd = resolve));
+    await using server = await observedServer((socket) => {
+      collected(socket as AsyncIterable<Buffer>).then(onEnd, () => {});
+    });
+    const expected = Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), SETTINGS]);
+    const sent = async () => {
+      open(server.address).end();
+      return Buffer.concat(await received).subarray(0, expected.length);
+    };
+    await assertResult('the first bytes that open sends', sent, expected);
+  });
   check('settings', 1, 'encodes settings', async ({ settings }) => {
-    const table = hex('000006 04 00 00000000 0001 00000000');
-    await assertResult('settings([[1, 0]])', () => settings([[1, 0]]), table);
+    await assertResult('settings([[1, 0]])', () => settings([[1, 0]]), SETTINGS);
     const entries = [[2, 0] as const, [4, 4_194_304] as const];
     const expected = hex('00000c 04 00 00000000 0002 00000000 0004 00400000');
     await assertResult('settings([[2, 0], [4, 4194304]])', () => settings(entries), expected);

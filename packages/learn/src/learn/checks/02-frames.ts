@@ -18,16 +18,22 @@ type Chapter = typeof import('../../../course/02-frames.js') & typeof import('..
 /** How long the server of a check delays its answer to a PING. */
 const DELAY_MS = 200;
 
-/** Sends SETTINGS and a PING, which are no answers, and answers the first PING of the client after a while. */
+/**
+ * Sends SETTINGS and PINGs, which are no answers, and answers the first PING of the client after a while. Two of the
+ * other PINGs have only one part of the answer: ACK with other bytes, and the bytes of the client without ACK.
+ */
 function answerLate(socket: Socket): void {
-  socket.write(hex('000000 04 00 00000000  000008 06 00 00000000 6120736572766572'));
+  const ofServer = '6120736572766572';
+  socket.write(hex(`000000 04 00 00000000  000008 06 00 00000000 ${ofServer}  000008 06 01 00000000 ${ofServer}`));
   let received = Buffer.alloc(0);
   const receive = (bytes: Buffer): void => {
     received = Buffer.concat([received, bytes]);
     const start = received.indexOf(hex('000008 06 00 00000000'));
     if (start < 0 || received.length < start + 17) return;
     socket.off('data', receive).resume();
-    const answer = Buffer.concat([hex('000008 06 01 00000000'), received.subarray(start + 9, start + 17)]);
+    const ofClient = received.subarray(start + 9, start + 17);
+    socket.write(Buffer.concat([hex('000008 06 00 00000000'), ofClient]));
+    const answer = Buffer.concat([hex('000008 06 01 00000000'), ofClient]);
     setTimeout(() => socket.write(answer), DELAY_MS);
   };
   socket.on('data', receive);
@@ -39,7 +45,7 @@ export const FRAMES = checks<Chapter>((check) => {
     await assertResult("encodeFrame(1, 4, 5, Buffer.from('abc'))", encoded, hex('000003 01 04 00000005 616263'));
   });
   check('readFrames', PROGRAM, 'reads frames that arrive byte by byte, and all at once', async ({ readFrames }) => {
-    const frames = ['000003 00 01 00000003 616263', '000000 04 01 00000000', '000000 01 05 7fffffff'];
+    const frames = ['000003 00 01 00000003 616263', '000000 04 01 00000000', '000000 01 05 ffffffff'];
     const expected = [
       { type: 0, flags: 1, stream: 3, payload: '616263' },
       { type: 4, flags: 1, stream: 0, payload: '' },
@@ -94,7 +100,7 @@ export const FRAMES = checks<Chapter>((check) => {
     `measures until the answer to the PING, which comes after ${DELAY_MS} ms`,
     async ({ roundTripMs }) => {
       await using server = await observedServer(answerLate);
-      const what = `roundTripMs at a server that first sends SETTINGS and a PING, and answers after ${DELAY_MS} ms`;
+      const what = `roundTripMs at a server that first sends SETTINGS and PINGs, and answers after ${DELAY_MS} ms`;
       const ms = await resultOf(what, () => roundTripMs(server.address), 'a time');
       assertThat(ms > DELAY_MS - 10, `${what}: got ${Math.round(ms)} ms, so another frame was taken for the answer`);
     },

@@ -1,7 +1,8 @@
+import { ACK, encodeFrame, PING, SETTINGS } from '../../../course/02-frames.js';
 import { encode, Message } from '../../../course/04-protobuf.js';
 import type { Connection } from '../../../course/05-call.js';
 import { startProxy } from '../../../course/cut-proxy.js';
-import { assertResult, assertThat, checks, newName, PROGRAM, resultOf } from '../check.js';
+import { assertResult, assertThat, checks, frameServer, newName, PROGRAM, resultOf } from '../check.js';
 
 type Chapter = typeof import('../../../course/05-call.js') & typeof import('../../../course/answers/05-call.js');
 
@@ -55,6 +56,23 @@ export const CALL = checks<Chapter>((check) => {
       await resultOf('a stream whose connection has ended', () => ended, 'a call of onFrame with an error');
     },
   );
+  check('Connection', PROGRAM, 'answers SETTINGS and PING, but no ACK', async ({ Connection }) => {
+    const payload = Buffer.from('measured');
+    const first = [encodeFrame(SETTINGS, 0, 0), encodeFrame(SETTINGS, ACK, 0), encodeFrame(PING, 0, 0, payload)];
+    let onAnswers = (_: string[]): void => {};
+    const received = new Promise<string[]>((resolve) => (onAnswers = resolve));
+    const answers: string[] = [];
+    await using server = await frameServer(first, ({ type, flags, payload }) => {
+      if (flags !== ACK) return;
+      answers.push(type === PING ? `PING ACK ${payload}` : `type ${type} ACK`);
+      if (type === PING) onAnswers(answers);
+    });
+    const connection = new Connection(server.address);
+    const expected = [`type ${SETTINGS} ACK`, 'PING ACK measured'];
+    const what = 'the answers to SETTINGS, to SETTINGS with ACK, and to a PING with the payload "measured"';
+    await assertResult(what, () => received, expected);
+    connection.close();
+  });
   check('put', 1, 'puts a key, and waits for the response', async ({ put }, { connect, etcd }) => {
     const key = newName();
     const { counts, connection } = counted(connect());

@@ -1,4 +1,4 @@
-import { END_HEADERS, END_STREAM, encodeFrame, HEADERS } from '../../../course/02-frames.js';
+import { END_HEADERS, END_STREAM, encodeFrame, HEADERS, RST_STREAM } from '../../../course/02-frames.js';
 import { encodeHeaders } from '../../../course/03-headers.js';
 import { startProxy } from '../../../course/cut-proxy.js';
 import {
@@ -19,6 +19,11 @@ type Chapter = typeof import('../../../course/06-status.js') & typeof import('..
 const RANGE = '/etcdserverpb.KV/Range';
 const REVOKE = '/etcdserverpb.Lease/LeaseRevoke';
 const NO_LEASE = 12_345;
+
+/** Returns the frame of an answer that is only trailers. */
+function trailersFrame(stream: number, fields: Readonly<Record<string, string>>): Buffer {
+  return encodeFrame(HEADERS, END_HEADERS | END_STREAM, stream, encodeHeaders({ ':status': '200', ...fields }));
+}
 
 export const STATUS = checks<Chapter>((check) => {
   check('call', PROGRAM, 'resolves with a response of 200 kB', async ({ call }, { connect, etcd }) => {
@@ -44,6 +49,18 @@ export const STATUS = checks<Chapter>((check) => {
       assertThat(thrown instanceof CallError, `${what}: threw an error that is not a CallError`);
     },
   );
+  check('call', PROGRAM, 'decodes the message of the server', async ({ call }, { connect }) => {
+    await using server = await grpcServer((stream) => [
+      trailersFrame(stream, { 'grpc-status': '5', 'grpc-message': 'a%20b' }),
+    ]);
+    const refused = () => call(connect(server.address), RANGE, { 1: 'x' });
+    await assertRejects('call with the answer "grpc-message: a%20b"', refused, { status: 5, message: 'a b' });
+  });
+  check('call', PROGRAM, 'throws status 14 when the server resets the stream', async ({ call }, { connect }) => {
+    await using server = await grpcServer((stream) => [encodeFrame(RST_STREAM, 0, stream, Buffer.alloc(4))]);
+    const reset = () => call(connect(server.address), RANGE, { 1: 'x' });
+    await assertRejects('call with the answer RST_STREAM', reset, { status: 14 });
+  });
   check('call', PROGRAM, 'throws status 14 when the connection is lost', async ({ call }, { address, connect }) => {
     const proxy = await startProxy(address);
     const connection = connect(proxy.address);
@@ -113,9 +130,7 @@ export const STATUS = checks<Chapter>((check) => {
     await using closing = await observedServer((socket) => socket.destroy());
     await test(closing, 'a server that closes each connection', 14, 3);
     for (const status of [5, 13]) {
-      const trailers = encodeHeaders({ ':status': '200', 'grpc-status': `${status}` });
-      const flags = END_HEADERS | END_STREAM;
-      await using refusing = await grpcServer((stream) => [encodeFrame(HEADERS, flags, stream, trailers)]);
+      await using refusing = await grpcServer((stream) => [trailersFrame(stream, { 'grpc-status': `${status}` })]);
       await test(refusing, `a server that answers with status ${status}`, status, 1);
     }
   });
