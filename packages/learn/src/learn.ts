@@ -154,6 +154,7 @@ async function check(chapter: Chapter, chapters: readonly Chapter[], address: st
       const { exercise, needs, what } = checks[index] as (typeof checks)[number];
       console.log(`  ${mark(status)}  ${exercise === undefined ? '' : `exercise ${exercise}: `}${needs} ${what}`);
       isStuck ||= exercise !== undefined && status === 'failed';
+      if (process.stdout.errored !== null) break;
       if (error !== undefined) console.log(`${error.trimEnd().replaceAll(/^/gm, ' '.repeat(10))}\n`);
     }
   } catch (error) {
@@ -200,4 +201,6 @@ async function writePages(chapters: readonly Chapter[]): Promise<number> {
   return 0;
 }
 
+// A command such as `head` closes the pipe. A write to it then fails, which would end this process before its child.
+process.stdout.on('error', () => {});
 process.exitCode = await main();

@@ -177,6 +177,12 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
       'return Promise.race([call(connection, path, request).catch(() => late), late])',
       'with { status: 4 }, expected an error with { status: 5 }',
     ],
+    [
+      'throws an error without a text',
+      'return Promise.race([call(connection, path, request), late])',
+      "return Promise.race([Promise.reject(Object.assign(new CallError(''), { status: 2 })), late])",
+      'the function threw "Error" (status 2)',
+    ],
   ],
   '06-status read': [
     ['makes one attempt more', 'attempt === attempts', 'attempt > attempts', 'got 4, expected 3'],

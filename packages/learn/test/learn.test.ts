@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -210,7 +211,10 @@ test('npm run learn names the calls that block the process or end it, and runs t
   const answers = `
     export const list = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
     export const zigzag = () => process.exit();
-    export const merge = () => setTimeout(() => { throw new Error('late'); }) && new Promise(() => {});`;
+    export const merge = () => {
+      queueMicrotask(() => { throw new Error('late'); });
+      return new Promise(() => {});
+    };`;
   writeFileSync(join(folder, '04-protobuf.ts'), program + answers);
   const { status, stdout } = learn('4', '--memory', '--folder', folder);
   expect(status).toBe(1);
@@ -221,6 +225,31 @@ test('npm run learn names the calls that block the process or end it, and runs t
   expect(stdout).toMatch(/exercise 3: .*\n +an error that the program does not catch: late/);
   expect(stdout).toContain('npm run learn -- 4 --hint N prints a hint');
   expect(stdout).toContain('2 of 5 checks passed');
+});
+
+test('npm run learn reports a function that is to do, and not the error of a connection that it has left open', () => {
+  const folder = newFolder();
+  learn('2', '--blank', '--folder', folder);
+  const file = join(folder, '02-frames.ts');
+  const answer = `
+    import { open } from './01-preface.js';
+    export async function roundTripMs(address: string) {
+      for await (const frame of readFrames(open(address))) return frame;
+    }`;
+  writeFileSync(file, readFileSync(file, 'utf8') + answer);
+  const { status, stdout } = learn('2', '--memory', '--folder', folder);
+  expect(status).toBe(0);
+  expect(stdout).toMatch(/exercise 3: .* 200 ms\n +TO DO: write readFrames/);
+});
+
+test('npm run learn ends its checks without an error when nothing reads its output any longer', async () => {
+  const args = ['--import', 'tsx', 'packages/learn/src/learn.ts', '4', '--answers', '--memory'];
+  const child = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] });
+  child.stdout.once('data', () => child.stdout.destroy());
+  let errors = '';
+  child.stderr.on('data', (bytes: Buffer) => (errors += bytes));
+  await once(child, 'close');
+  expect(errors).toBe('');
 });
 
 test('npm run learn lists the chapters, and refuses a chapter that does not exist', () => {

@@ -76,7 +76,10 @@ const AFTER_CHECK_MS = 20;
 
 let onUncaught = (_: Error): void => {};
 
-/** Runs a check. Rejects if the check fails, or if an error occurs meanwhile that nothing catches. */
+/**
+ * Runs a check. Rejects if the check fails, or if an error occurs meanwhile that nothing catches. After the check has
+ * failed, ignores errors that nothing catches, because they are consequences of the failure.
+ */
 async function run(check: Check, { exports, Connection }: Loaded): Promise<void> {
   const uncaught = new Promise<never>((_, reject) => {
     onUncaught = (error) => reject(explained(error, `an error that the program does not catch: ${error.message}`));
@@ -84,6 +87,9 @@ async function run(check: Check, { exports, Connection }: Loaded): Promise<void>
   const both = async (): Promise<void> => {
     try {
       await check.run(exports, address, Connection);
+    } catch (error) {
+      onUncaught = () => {};
+      throw error;
     } finally {
       await pause(AFTER_CHECK_MS);
     }

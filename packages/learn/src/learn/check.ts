@@ -128,7 +128,9 @@ export async function resultOf<T>(what: string, run: () => T | PromiseLike<T>, e
     return (await Promise.race([(async () => run())(), late])) as T;
   } catch (error) {
     if (error instanceof CheckError) throw error;
-    throw explained(error, `${what}: the function threw "${error}"${wanted}`);
+    const { status } = Object(error) as { readonly status?: unknown };
+    const statusText = status === undefined ? '' : ` (status ${status})`;
+    throw explained(error, `${what}: the function threw "${error}"${statusText}${wanted}`);
   } finally {
     stop.abort();
   }
