@@ -48,7 +48,10 @@ export function callsIn(frames: readonly Frame[]): Call[] {
   return [...calls.values()].filter(({ requests }) => requests.length > 0);
 }
 
-/** Says what a recording shows of the outcome of a transaction. */
+/**
+ * Says what a recording shows of the outcome of a transaction. The wording is free; the example shows that of the
+ * course.
+ */
 export function outcomeOf({ hasAnswer, status, responses }: Call): string {
   if (status === undefined) return hasAnswer ? 'etcd has processed it, the answer was cut off' : 'unknown, no answer';
   if (status !== 0) return `status ${status}`;
