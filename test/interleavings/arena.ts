@@ -29,8 +29,6 @@ export interface Party {
 
 interface Holder {
   readonly name: string;
-  /** The lease of the key when the party entered. Undefined if the key was already gone. */
-  readonly lease: bigint | undefined;
   readonly key: string;
   readonly token: bigint;
   readonly isShared: boolean;
@@ -61,6 +59,8 @@ export class Arena {
   readonly #holders = new Set<Holder>();
   readonly #changes: { readonly key: string; readonly value: string | undefined; readonly revision: bigint }[] = [];
   readonly #puts = new Map<string, number>();
+  /** The lease of each key that was put, by the key and its create revision. */
+  readonly #leaseOf = new Map<string, bigint>();
   readonly #checks: (() => void)[] = [];
   #greatestToken = 0n;
   readonly #sharedTokens = new Set<bigint>();
@@ -216,11 +216,9 @@ export class Arena {
       if (holder.name === name && (only ?? holder) === holder) this.#holders.delete(holder);
   }
 
-  #enters(entering: Omit<Holder, 'lease'>): Holder {
+  #enters(holder: Holder): Holder {
     this.world.touch(JUDGE, 'write');
     this.world.touch(SERVER, 'read');
-    const lease = this.server.member.store.get(entering.key as KeyId)?.lease;
-    const holder: Holder = { ...entering, lease };
     for (const other of this.#holders)
       if (this.#isHeld(other) && this.#exists(holder) && !(holder.isShared && other.isShared))
         this.breaks(`${holder.name} holds the lock together with ${other.name}`);
@@ -296,10 +294,11 @@ export class Arena {
    * stands still believes nothing, and one whose lease a fault has ended early cannot know.
    */
   #isHeld(holder: Holder): boolean {
-    const { name, lease, isValid } = holder;
+    const { name, key, token, isValid } = holder;
     this.world.touch(name, 'write');
     if (this.world.isKilled(name) || this.world.isFrozen(name)) return false;
-    if (!this.#exists(holder) && lease !== undefined && this.#endedEarly.has(lease)) return false;
+    const lease = this.#leaseOf.get(`${key} ${token}`) as bigint;
+    if (!this.#exists(holder) && this.#endedEarly.has(lease)) return false;
     return this.world.as(name, isValid);
   }
 
@@ -314,8 +313,10 @@ export class Arena {
       for (const { key, kv, type } of changes) {
         const value = type === EventType.PUT ? textOf(kv.value) : undefined;
         this.#changes.push({ key, value, revision: kv.modRevision });
-        if (value !== undefined) this.#puts.set(key, (this.#puts.get(key) ?? 0) + 1);
-        if (key !== (FENCED as KeyId) || value === undefined) continue;
+        if (value === undefined) continue;
+        this.#puts.set(key, (this.#puts.get(key) ?? 0) + 1);
+        this.#leaseOf.set(`${key} ${kv.createRevision}`, kv.lease);
+        if (key !== (FENCED as KeyId)) continue;
         const token = BigInt(value);
         if (token < last) this.breaks(`the holder with token ${token} wrote after the one with token ${last}`);
         // Readers hold the lock together, so their writes have no order.
