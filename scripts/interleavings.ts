@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -6,6 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { type Checkpoint, type Explored, replay } from '../test/interleavings/explorer.js';
 import { SCENARIOS } from '../test/interleavings/scenarios.js';
 import { compiled, compiledWith } from '../test/support/compiled.js';
+import { readCheckpoint, writeCheckpoint } from './checkpoint.js';
 import type { Answer, Task } from './interleavings/explore-worker.js';
 import { mutating } from './mutate/mutating.js';
 import { MUTATIONS } from './mutate/mutations.js';
@@ -110,17 +111,13 @@ async function inThreads(
 
 function exploreIn(worker: Worker, scenario: string): Promise<Explored> {
   const file = values.checkpoint && join(values.checkpoint, `${scenario.replaceAll(' ', '-')}-${values.faults}.json`);
-  const from = file && existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Checkpoint) : undefined;
+  const from = file ? readCheckpoint<Checkpoint>(file) : undefined;
   const limits = { faults: Number(values.faults), maxMs: Number(values.minutes) * 60_000 };
   return new Promise((resolve, reject) => {
     const onAnswer = ({ soFar, explored }: Answer): void => {
       if (soFar !== undefined) {
         process.stderr.write(`${scenario}: ${soFar.played} orders played, ${soFar.pruned} pruned\n`);
-        if (file) {
-          mkdirSync(values.checkpoint as string, { recursive: true });
-          writeFileSync(`${file}.part`, JSON.stringify(soFar));
-          renameSync(`${file}.part`, file);
-        }
+        if (file) writeCheckpoint(file, soFar);
       }
       if (explored === undefined) return;
       worker.off('message', onAnswer);

@@ -1,8 +1,9 @@
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { compiled, compiledWith } from '../test/support/compiled.js';
+import { readCheckpoint, writeCheckpoint } from './checkpoint.js';
 import { mutating } from './mutate/mutating.js';
 import { MUTATIONS } from './mutate/mutations.js';
 import { MeasuredProgram } from './simulate/coverage.js';
@@ -217,8 +218,7 @@ async function playAll(players: readonly Player[], seed: number, histories: numb
       const played = Math.min(given, ...open);
       if (!values.checkpoint) continue;
       const checkpoint: Checkpoint = { seed, only: values.only, played };
-      writeFileSync(`${values.checkpoint}.part`, JSON.stringify(checkpoint));
-      renameSync(`${values.checkpoint}.part`, values.checkpoint);
+      writeCheckpoint(values.checkpoint, checkpoint);
     }
   };
   await Promise.all(players.map(playOn));
@@ -234,8 +234,8 @@ interface Checkpoint {
 
 /** Returns how many histories an earlier run with the same checkpoint has played. */
 function alreadyPlayed(seed: number): number {
-  if (!values.checkpoint || !existsSync(values.checkpoint)) return 0;
-  const checkpoint = JSON.parse(readFileSync(values.checkpoint, 'utf8')) as Checkpoint;
+  const checkpoint = values.checkpoint ? readCheckpoint<Checkpoint>(values.checkpoint) : undefined;
+  if (checkpoint === undefined) return 0;
   if (checkpoint.seed !== seed || checkpoint.only !== values.only)
     throw new Error(
       `${values.checkpoint} belongs to a run with another --seed or --only: delete the file, or name another`,

@@ -58,7 +58,6 @@ export class Arena {
   /** Who holds the lock. A set, because a name may hold it several times, one after the other. */
   readonly #holders = new Set<Holder>();
   readonly #changes: { readonly key: string; readonly value: string | undefined; readonly revision: bigint }[] = [];
-  readonly #puts = new Map<string, number>();
   /** The lease of each key that was put, by the key and its create revision. */
   readonly #leaseOf = new Map<string, bigint>();
   readonly #checks: (() => void)[] = [];
@@ -114,7 +113,7 @@ export class Arena {
     for (const [name, part] of parts) {
       this.world.party = name;
       part()
-        .catch((error: unknown) => this.breaks(`${name} failed: ${error instanceof Error ? error.stack : error}`))
+        .catch((error: unknown) => this.failed(name, error))
         .finally(() => this.#waiting.delete(name));
       await settle();
     }
@@ -136,6 +135,11 @@ export class Arena {
   /** Reports that the history breaks a rule. */
   breaks(problem: string): void {
     this.problem ??= problem;
+  }
+
+  /** Reports an error that the parties and the explorer do not expect. */
+  failed(what: string, error: unknown): void {
+    this.breaks(`${what} failed: ${error instanceof Error ? error.stack : error}`);
   }
 
   /** Adds a fault that happens at most once, in the process of a party or at the server. */
@@ -231,21 +235,15 @@ export class Arena {
     this.#checks.push(check);
   }
 
-  /** Checks how often a key was put since it was created. */
-  counts(key: string, least: number, most: number): void {
-    const puts = Number(this.server.member.store.get(key as KeyId)?.version ?? 0n);
-    if (puts < least || puts > most) this.breaks(`${key} was put ${puts} times, and not ${least} to ${most} times`);
-  }
-
   /** Checks how often a key was put, also before its deletion. */
-  putCount(key: string, least: number, most: number): void {
-    const puts = this.#puts.get(key) ?? 0;
+  counts(key: string, least: number, most: number): void {
+    const puts = this.#changes.filter((change) => change.key === key && change.value !== undefined).length;
     if (puts < least || puts > most) this.breaks(`${key} was put ${puts} times, and not ${least} to ${most} times`);
   }
 
   /** Checks that no key under a prefix was put more than once. */
   putsOnce(start: string): void {
-    for (const key of this.#puts.keys()) if (key.startsWith(start)) this.putCount(key, 0, 1);
+    for (const { key } of this.#changes) if (key.startsWith(start)) this.counts(key, 0, 1);
   }
 
   hasLease(id: bigint): boolean {
@@ -314,7 +312,6 @@ export class Arena {
         const value = type === EventType.PUT ? textOf(kv.value) : undefined;
         this.#changes.push({ key, value, revision: kv.modRevision });
         if (value === undefined) continue;
-        this.#puts.set(key, (this.#puts.get(key) ?? 0) + 1);
         this.#leaseOf.set(`${key} ${kv.createRevision}`, kv.lease);
         if (key !== (FENCED as KeyId)) continue;
         const token = BigInt(value);

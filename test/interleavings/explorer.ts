@@ -62,10 +62,7 @@ export interface Limits {
 }
 
 /** Where an exploration stopped. It can be written as JSON. */
-export interface Checkpoint {
-  readonly played: number;
-  readonly pruned: number;
-  readonly isComplete: boolean;
+export interface Checkpoint extends Explored {
   readonly choices: readonly Choice[];
 }
 
@@ -74,8 +71,8 @@ export async function explore(scenario: Scenario, limits: Limits): Promise<Explo
   const { maxMs = Number.POSITIVE_INFINITY, maxHistories = Number.POSITIVE_INFINITY, from, onHistory } = limits;
   const choices: Choice[] = [...(from?.choices ?? [])];
   const endMs = performance.now() + maxMs;
-  let { played, pruned } = from ?? { played: 0, pruned: 0 };
   if (from?.isComplete) return from;
+  let { played, pruned } = from ?? { played: 0, pruned: 0 };
   for (;;) {
     const { problem, trace, isPruned } = await new History(scenario, limits, choices).play();
     if (isPruned) pruned += 1;
@@ -169,11 +166,10 @@ class History {
 
   async play(): Promise<Played> {
     const restore = this.#world.install();
-    let onRejection: (error: unknown) => void = () => {};
+    const arena = new Arena(this.#world);
+    const onRejection = (error: unknown): void => arena.failed('a promise without a handler', error);
+    process.on('unhandledRejection', onRejection);
     try {
-      const arena = new Arena(this.#world);
-      onRejection = (error) => arena.breaks(`nobody handles ${error instanceof Error ? error.stack : error}`);
-      process.on('unhandledRejection', onRejection);
       const parts = await this.#inOneOrder(this.#scenario.prepare(arena));
       if (parts === undefined) return this.#ends('the scenario does not begin');
       const isPruned = await this.#inAnyOrder(arena, parts);
@@ -237,7 +233,7 @@ class History {
       try {
         this.#world.run(event);
       } catch (error) {
-        arena.breaks(`${event.label} throws ${error instanceof Error ? error.stack : error}`);
+        arena.failed(event.label, error);
       }
     }
   }

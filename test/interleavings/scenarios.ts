@@ -195,8 +195,8 @@ export const SCENARIOS: readonly Scenario[] = [
     A: async ({ client }) => {
       const txn = { if: [compare.createRevision('log', '==', 0n)], then: [op.put('log', 'once')] } as const;
       await client.txn(txn, { retryWrites: true }).then(
-        ({ succeeded }) => arena.atEnd(() => arena.putCount('log', succeeded ? 1 : 0, succeeded ? 1 : 0)),
-        (error) => arena.atEnd(() => arena.putCount('log', 0, error.outcome === 'unknown' ? 1 : 0)),
+        ({ succeeded }) => arena.atEnd(() => arena.counts('log', succeeded ? 1 : 0, succeeded ? 1 : 0)),
+        (error) => arena.atEnd(() => arena.counts('log', 0, error.outcome === 'unknown' ? 1 : 0)),
       );
     },
     B: async ({ client }) => void (await unlessFailed(client.delete('log'))),

@@ -170,7 +170,7 @@ export class World {
    */
   events(withFaults: boolean): readonly Event[] {
     const pending = this.#pending;
-    const { isQuiet } = this;
+    const isQuiet = pending.every(({ isOptional }) => isOptional);
     const others = this.#faults.flatMap((each) => each()).filter(({ isFault }) => withFaults || !isFault);
     if (!isQuiet && !withFaults) return [...pending, ...others];
     const time = this.#nextTimers.map((timer): Event => {

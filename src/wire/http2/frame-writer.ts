@@ -137,9 +137,9 @@ export class FrameWriter {
   }
 
   /**
-   * Writes a PING, or with `flags` ACK the answer to one. Go's servers send a PING for almost
-   * each request, to measure the connection. So the answer waits for the next write, which is often the next
-   * request. If other bytes wait already, the answer leaves with them: a peer cannot make the client collect answers.
+   * Writes a PING, or with `flags` ACK the answer to one. Go's servers send a PING for almost each request, to measure
+   * the connection. So the answer waits for the next write, which is often the next request. If other bytes wait
+   * already, the answer leaves with them: a peer cannot make the client collect answers.
    */
   ping(flags: number, first: number, second: number): void {
     const waits = flags !== 0 && this.#bytes === 0;

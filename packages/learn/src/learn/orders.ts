@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '../../../../src/index.js';
 import { inspectLock } from '../../../../src/locks.js';
 import { listen, MemoryEtcd } from '../../../../src/testing/index.js';
+import { randomNumbers } from '../../../../test/load/rounds.js';
 
 // Lets clients of a lock ask for it, release it and lose their leases in random orders, and looks for two holders.
 
@@ -38,15 +39,10 @@ const POLL_MS = 2;
 const SHORTEST = 4;
 const ORDERS_OF_ONE_LENGTH = 10;
 
-/** Returns a function that returns the next random integer from 0 to `count` - 1 (the generator mulberry32). */
+/** Returns a function that returns the next random integer from 0 to `count` - 1. */
 function randomOf(seed: number): (count: number) => number {
-  let state = seed;
-  return (count) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % count;
-  };
+  const random = randomNumbers(seed);
+  return (count) => (random() * 2 ** 32) % count;
 }
 
 /** One order of actions, with an etcd in memory. */

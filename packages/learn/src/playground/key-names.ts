@@ -1,3 +1,5 @@
+import { GUARD_PREFIX } from '../../../../src/internal.js';
+
 // How the page writes the names of keys.
 
 /** The number of characters of a lease's ID that the page shows. */
@@ -10,5 +12,5 @@ export function shortKey(key: string): string {
 
 /** Whether the key is a guard of etcdwire: see src/locks/guards.ts. */
 export function isGuardKey(key: string): boolean {
-  return key.startsWith('etcdwire/guards/');
+  return key.startsWith(GUARD_PREFIX);
 }

@@ -13,7 +13,7 @@ export const HOME = {
   features: [
     {
       title: 'Playground',
-      details: 'An etcd and three clients in one page. Nine stories show locks, watches and raft, message by message.',
+      details: 'An etcd and three clients in one page. Ten stories show locks, watches and raft, message by message.',
       link: '/playground.html',
       target: '_self',
     },
