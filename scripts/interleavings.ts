@@ -1,13 +1,15 @@
+import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { type Checkpoint, type Explored, replay } from '../test/interleavings/explorer.js';
+import { Exploration, type SavedPlans } from '../test/interleavings/exploration.js';
+import { type Checkpoint, type Failure, type Limits, replay } from '../test/interleavings/explorer.js';
 import { SCENARIOS } from '../test/interleavings/scenarios.js';
 import { compiled, compiledWith } from '../test/support/compiled.js';
 import { readCheckpoint, writeCheckpoint } from './checkpoint.js';
-import type { Answer, Task } from './interleavings/explore-worker.js';
+import type { Task } from './interleavings/explore-worker.js';
 import { mutating } from './mutate/mutating.js';
 import { MUTATIONS } from './mutate/mutations.js';
 
@@ -17,12 +19,11 @@ const USAGE = `npm run test:interleavings -- [--faults F] [--minutes M] [--only 
        npm run test:interleavings -- --only REGEX --replay FILE
        npm run test:interleavings -- --mutations [--minutes M] [REGEX]
 
---faults is the maximum number of faults in an order, 1 by default. --minutes limits the time for each scenario, 2 by
-default. --only selects scenarios by their names. --save writes the events of an order that breaks a rule to a file.
---replay plays such a file again. --checkpoint notes every 5 s in the folder how far each scenario is. The next run with
-this folder goes on there.
---mutations introduces each known bug of test:mutations that a scenario must find, one at a time, and prints the order
-that finds it. REGEX selects bugs by their descriptions.
+--faults is the maximum number of faults in an order, 1 by default. --minutes limits the time, 10 by default. --only
+selects scenarios by their names. --save writes the events of an order that breaks a rule to a file. --replay plays such
+a file again. --checkpoint notes in the folder how far each scenario is. The next run with this folder goes on there.
+--mutations introduces each known bug of test:mutations that a scenario must find, one at a time, for at most the
+minutes, and prints what finds it. REGEX selects bugs by their descriptions.
 `;
 /** The program of the threads. It is compiled, because compiled code runs faster than code that tsx loads. */
 const WORKER = new URL('interleavings/explore-worker.ts', import.meta.url);
@@ -30,7 +31,7 @@ const WORKER = new URL('interleavings/explore-worker.ts', import.meta.url);
 const { values, positionals } = parseArgs({
   options: {
     faults: { type: 'string', default: '1' },
-    minutes: { type: 'string', default: '2' },
+    minutes: { type: 'string', default: '10' },
     only: { type: 'string', default: '' },
     save: { type: 'string' },
     replay: { type: 'string' },
@@ -40,6 +41,8 @@ const { values, positionals } = parseArgs({
   },
   allowPositionals: true,
 });
+/** Writes a line to stderr, at most each second. */
+const showProgress = atMostEverySecond((line) => void process.stderr.write(`${line}\n`));
 const names = SCENARIOS.map(({ name }) => name).filter((name) => new RegExp(values.only, 'i').test(name));
 
 const isValid = Number(values.minutes) > 0 && Number(values.faults) >= 0 && names.length > 0;
@@ -53,14 +56,17 @@ else if (values.mutations) await findMutations();
 else await exploreAll();
 
 async function exploreAll(): Promise<void> {
-  console.log('| scenario | faults | orders played | pruned | minutes | result |\n|---|---:|---:|---:|---:|---|');
-  await inThreads(compiled(WORKER), names, (name, { played, pruned, isComplete, failure }, minutes) => {
+  console.log('| scenario | parties | faults | plans | orders played | pruned | minutes | result |');
+  console.log('|---|---:|---:|---:|---:|---:|---:|---|');
+  await inThreads(compiled(WORKER), names, ({ name, work, usedMs }) => {
+    const { failure, isComplete, parties, plans, played, pruned } = work;
     const result = failure === undefined ? (isComplete ? 'all orders' : 'out of time') : `FAILED: ${failure.problem}`;
-    console.log(`| ${name} | ${values.faults} | ${played} | ${pruned} | ${minutes.toFixed(1)} | ${result} |`);
+    const minutes = (usedMs / 60_000).toFixed(1);
+    console.log(`| ${[name, parties, values.faults, plans, played, pruned, minutes, result].join(' | ')} |`);
     if (failure === undefined) return;
     process.exitCode = 1;
-    console.log(failure.trace.join('\n'));
-    if (values.save !== undefined) writeFileSync(values.save, JSON.stringify(failure.trace));
+    console.log([...failure.plan.map((label) => `planned: ${label}`), ...failure.trace].join('\n'));
+    if (values.save !== undefined) writeFileSync(values.save, JSON.stringify(failure));
   });
 }
 
@@ -71,70 +77,116 @@ async function findMutations(): Promise<void> {
     const { bug, scenario } = mutation;
     if (scenario === undefined || !wanted.test(bug)) continue;
     const file = await compiledWith(mutating(mutation), WORKER);
-    let found: Explored['failure'];
-    await inThreads(file, [scenario], (_, { played, failure }, minutes) => {
-      found = failure;
-      const row = [bug, scenario, played, minutes.toFixed(1), failure?.problem.split('\n')[0] ?? 'NOTHING'];
+    let found: Failure | undefined;
+    await inThreads(file, [scenario], ({ work, usedMs }) => {
+      found = work.failure;
+      const minutes = (usedMs / 60_000).toFixed(1);
+      const row = [bug, scenario, work.played, minutes, found?.problem.split('\n')[0] ?? 'NOTHING'];
       console.log(`| ${row.join(' | ')} |`);
     }).finally(() => rmSync(file));
-    if (found === undefined || (await isBrokenWithoutBug(scenario, found.trace))) process.exitCode = 1;
+    if (found === undefined || (await isBrokenWithoutBug(scenario, found))) process.exitCode = 1;
   }
 }
 
 /** Whether the order that finds a bug breaks a rule without the bug, too. Then the judges are wrong. */
-async function isBrokenWithoutBug(scenario: string, trace: readonly string[]): Promise<boolean> {
+async function isBrokenWithoutBug(scenario: string, failure: Failure): Promise<boolean> {
   const wanted = SCENARIOS.find(({ name }) => name === scenario) as (typeof SCENARIOS)[number];
   // Without the bug, the order may contain other events, and so cannot be played.
-  const problem = await replay(wanted, trace).catch(() => undefined);
+  const problem = await replay(wanted, failure).catch(() => undefined);
   if (problem !== undefined) console.log(`WITHOUT THE BUG, TOO: ${problem}`);
   return problem !== undefined;
 }
 
-/** Explores the scenarios on all cores. Calls `onEnd` when one of them ends. */
+/** How far a scenario is. */
+interface Progress {
+  readonly name: string;
+  readonly work: Exploration;
+  /** For how long the threads have explored it, in milliseconds. */
+  usedMs: number;
+}
+
+/** Explores the scenarios on all cores. Calls `onEnd` for each of them when it is complete, or when the time is over. */
 async function inThreads(
   program: string,
   scenarios: readonly string[],
-  onEnd: (name: string, explored: Explored, minutes: number) => void,
+  onEnd: (progress: Progress) => void,
 ): Promise<void> {
-  const left = [...scenarios];
+  const endMs = performance.now() + Number(values.minutes) * 60_000;
+  const open = new Set(
+    scenarios.map((name): Progress => {
+      return { name, work: new Exploration(Number(values.faults), readSaved(name)), usedMs: 0 };
+    }),
+  );
+  const end = (progress: Progress): void => {
+    if (open.delete(progress)) onEnd(progress);
+  };
+  /** The turns that the threads play. */
+  const running = new Set<Promise<void>>();
   const work = async (): Promise<void> => {
-    const worker = new Worker(program);
-    for (let name = left.shift(); name !== undefined; name = left.shift()) {
-      const startMs = performance.now();
-      const explored = await exploreIn(worker, name);
-      onEnd(name, explored, (performance.now() - startMs) / 60_000);
+    // With a small young generation, a sixth of the time is spent in the garbage collector.
+    const worker = new Worker(program, { resourceLimits: { maxYoungGenerationSizeMb: 64 } });
+    while (open.size > 0 && performance.now() < endMs) {
+      const [progress, limits] = nextTurn(open);
+      if (progress === undefined || limits === undefined) {
+        await Promise.race(running);
+        continue;
+      }
+      const turn = playTurn(worker, progress, limits).then(() => {
+        running.delete(turn);
+        if (progress.work.failure !== undefined || progress.work.isComplete) end(progress);
+      });
+      running.add(turn);
+      await turn;
     }
     await worker.terminate();
   };
-  await Promise.all(Array.from({ length: Math.min(availableParallelism(), left.length) }, work));
+  await Promise.all(Array.from({ length: availableParallelism() }, work));
+  for (const progress of open) end(progress);
 }
 
-function exploreIn(worker: Worker, scenario: string): Promise<Explored> {
-  const file = values.checkpoint && join(values.checkpoint, `${scenario.replaceAll(' ', '-')}-${values.faults}.json`);
-  const from = file ? readCheckpoint<Checkpoint>(file) : undefined;
-  const limits = { faults: Number(values.faults), maxMs: Number(values.minutes) * 60_000 };
-  return new Promise((resolve, reject) => {
-    const onAnswer = ({ soFar, explored }: Answer): void => {
-      if (soFar !== undefined) {
-        process.stderr.write(`${scenario}: ${soFar.played} orders played, ${soFar.pruned} pruned\n`);
-        if (file) writeCheckpoint(file, soFar);
-      }
-      if (explored === undefined) return;
-      worker.off('message', onAnswer);
-      worker.off('error', reject);
-      resolve(explored);
-    };
-    worker.on('message', onAnswer);
-    worker.on('error', reject);
-    worker.postMessage({ scenario, ...limits, from } satisfies Task);
-  });
+/** Chooses a plan of the scenario that has had the least time. */
+function nextTurn(open: ReadonlySet<Progress>): readonly [] | readonly [Progress, Limits] {
+  for (const progress of [...open].sort((a, b) => a.usedMs - b.usedMs)) {
+    const limits = progress.work.next();
+    if (limits !== undefined) return [progress, limits];
+  }
+  return [];
+}
+
+async function playTurn(worker: Worker, progress: Progress, limits: Limits): Promise<void> {
+  const { name, work } = progress;
+  const startMs = performance.now();
+  const answer = once(worker, 'message');
+  worker.postMessage({ scenario: name, ...limits } satisfies Task);
+  const [explored] = (await answer) as [Checkpoint];
+  progress.usedMs += performance.now() - startMs;
+  work.note(limits.plan, explored);
+  showProgress(`${name}: ${work.plans} plans, ${work.played} orders played, ${work.pruned} pruned`);
+  if (values.checkpoint !== undefined) writeCheckpoint(fileOf(name), work.save());
+}
+
+function readSaved(name: string): SavedPlans | undefined {
+  return values.checkpoint === undefined ? undefined : readCheckpoint<SavedPlans>(fileOf(name));
+}
+
+function fileOf(name: string): string {
+  return join(values.checkpoint ?? '', `${name.replaceAll(' ', '-')}-${values.faults}.json`);
 }
 
 async function replayFile(file: string): Promise<void> {
-  const trace = JSON.parse(readFileSync(file, 'utf8')) as string[];
+  const failure = JSON.parse(readFileSync(file, 'utf8')) as Failure;
   for (const scenario of SCENARIOS.filter(({ name }) => names.includes(name))) {
-    const problem = await replay(scenario, trace);
+    const problem = await replay(scenario, failure);
     console.log(`${scenario.name}: ${problem ?? 'no rule is broken'}`);
     if (problem !== undefined) process.exitCode = 1;
   }
+}
+
+function atMostEverySecond(write: (line: string) => void): (line: string) => void {
+  let writtenMs = 0;
+  return (line) => {
+    if (performance.now() < writtenMs + 1_000) return;
+    writtenMs = performance.now();
+    write(line);
+  };
 }

@@ -9,7 +9,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#cursor.delivered(batch.revision);',
     replace: 'this.#cursor.delivered(response.header?.revision ?? batch.revision);',
     tests: ['test/client/watch', 'test/faults/connections'],
-    scenario: 'a cached range beside two puts',
+    scenario: 'a watch that reads 1,001 past events',
   },
   {
     bug: 'a watch resumes at the current revision',
@@ -155,7 +155,6 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "return putIf(compare.createRevision(queueKey.key, '==', 0n), queueKey, value);",
     replace: "return putIf(compare.createRevision(queueKey.key, '!=', 1n), queueKey, value);",
     tests: ['test/locks'],
-    scenario: 'two contenders of a mutex',
   },
   {
     bug: 'a waiter does not notice that its predecessor left the queue and entered it again',
@@ -196,7 +195,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'first !== undefined && first.createRevision < found.createRevision ? first : undefined',
     replace: 'undefined',
     tests: ['test/locks/lost-answers'],
-    scenario: 'two contenders of a mutex',
+    scenario: 'a holder that takes its time',
   },
   {
     bug: 'a transaction of the holder does not check the fencing token',
@@ -204,7 +203,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "compare.createRevision(this.key, '==', this.token)",
     replace: "compare.createRevision(this.key, '>', 0n)",
     tests: ['test/locks', 'test/faults/holders'],
-    scenario: 'two contenders of a mutex',
+    scenario: 'a contender that locks twice',
   },
   {
     bug: 'a request that GOAWAY reports as processed is sent again on another connection',
@@ -778,6 +777,14 @@ export const MUTATIONS: readonly Mutation[] = [
     scenario: 'a write with retryWrites',
   },
   {
+    bug: 'a guarded write does not put its guard',
+    file: 'src/locks/guarded-request.ts',
+    find: "const then = withGuard(success, guard.key, '1', move).map(",
+    replace: 'const then = success.map(',
+    tests: ['test/locks/guards'],
+    scenario: 'a write with retryWrites',
+  },
+  {
     bug: 'a guarded write compares its guard with a stale revision',
     file: 'src/locks/guarded-request.ts',
     find: "result: wire.CompareResult.EQUAL,\n    targetUnion: { case: 'modRevision', value: revision },",
@@ -792,7 +799,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'success: otherwise, failure: [read(guard)] };',
     replace: 'success: failure, failure: [read(guard)] };',
     tests: ['test/locks/guards'],
-    scenario: 'a transaction with retryWrites beside a deletion',
+    scenario: 'a transaction with retryWrites beside a key that comes and goes',
     notSimulated: 'a contender that finds its own key is rare',
   },
   {

@@ -111,6 +111,7 @@ export const RARE_MUTATIONS: readonly Mutation[] = [
     replace: 'if (only !== undefined) this.lose',
     tests: ['test/client/lease/renewal-streams.test.ts'],
     notSimulated: 'the simulated cluster has no users',
+    scenario: 'two leases, one of which the server refuses to renew',
   },
   {
     bug: 'a keepalive ignores an answer that belongs to it, because an answer of an earlier stream was still to come',

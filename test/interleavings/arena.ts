@@ -1,12 +1,13 @@
 import { environment } from '../../src/base/environment.js';
-import { EtcdError, textOf } from '../../src/base/index.js';
+import { EtcdError, pause, textOf, toBytes } from '../../src/base/index.js';
+import type { LeaseKeepAliveRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { EventType } from '../../src/gen/mvccpb/kv.js';
 import { Client, type ClientOptions, op } from '../../src/index.js';
 import { type Held, Session } from '../../src/locks.js';
 import { MemoryEtcd } from '../../src/testing/index.js';
 import type { KeyId } from '../../src/testing/memory/key-range.js';
 import { network } from './network.js';
-import { type Event, SERVER, type World } from './world.js';
+import { type Event, SERVER, type Unplanned, type World } from './world.js';
 
 /** The TTL of all sessions, in seconds. */
 export const TTL_S = 4;
@@ -52,6 +53,8 @@ export class Arena {
   readonly server: MemoryEtcd;
   /** The first rule that the history broke. */
   problem: string | undefined;
+  /** The lease that the server refuses to renew: the user may not write one of its keys. */
+  refusedLease: bigint | undefined;
   readonly #parties: Party[] = [];
   /** The parties that have not ended. */
   readonly #waiting = new Set<string>();
@@ -88,14 +91,16 @@ export class Arena {
     });
     this.#judgeCommits();
     const { store } = this.server.member;
-    world.addFaults(() => this.#endsOfLeases());
+    world.addSource(() => this.#endsOfLeases());
     this.addFault('a compaction', SERVER, () => store.compact(store.revision));
   }
 
   /** Opens a client and a session for each name. */
   async open(names: readonly string[], options: Partial<ClientOptions> = {}): Promise<readonly Party[]> {
     for (const name of names) {
-      const transport = network(this.world, this.server, name);
+      const transport = network(this.world, this.server, name, (message) =>
+        this.#refuses(message as Partial<LeaseKeepAliveRequest>),
+      );
       // The promise callbacks that follow belong to the party, too.
       this.world.party = name;
       const client = new Client({ logger: SILENT, ...options, transport });
@@ -105,6 +110,10 @@ export class Arena {
       this.addFault(`${name} stands still`, name, () => this.world.freeze(name, FROZEN_MS));
     }
     return this.#parties;
+  }
+
+  #refuses({ id }: Partial<LeaseKeepAliveRequest>): boolean {
+    return this.refusedLease !== undefined && id === this.refusedLease;
   }
 
   /** Starts the parties, one after the other. `settle` waits for the promise callbacks of each. */
@@ -153,10 +162,10 @@ export class Arena {
   }
 
   /** Returns a fault for each lease of the server: its end before its time. */
-  #endsOfLeases(): readonly Event[] {
+  #endsOfLeases(): readonly (Event & Unplanned)[] {
     const { ids } = this.server.member.leases;
     this.#leases.push(...ids.filter((id) => !this.#leases.includes(id)));
-    return ids.map((id): Event => {
+    return ids.map((id) => {
       const action = (): void => {
         this.#endedEarly.add(id);
         this.world.as(SERVER, () => this.server.expireLease(id));
@@ -165,26 +174,15 @@ export class Arena {
         label: `lease ${this.#leases.indexOf(id) + 1} ends`,
         at: SERVER,
         isFault: true,
-        isOptional: true,
         action,
       };
     });
   }
 
   #add(label: string, at: string, action: () => void, isFault: boolean): void {
-    let isDone = false;
-    const event: Event = {
-      label,
-      at,
-      isFault,
-      isOptional: true,
-      action: () => {
-        isDone = true;
-        this.world.as(at, action);
-      },
-    };
-    const mayHappen = (): boolean => !isDone && !this.world.isKilled(at) && !this.world.isFrozen(at);
-    this.world.addFaults(() => (mayHappen() ? [event] : []));
+    const event = { label, at, isFault, action: () => this.world.as(at, action) };
+    const mayHappen = (): boolean => !this.world.isKilled(at) && !this.world.isFrozen(at);
+    this.world.addSource(() => (mayHappen() ? [event] : []));
   }
 
   /**
@@ -194,7 +192,11 @@ export class Arena {
   async holds(
     name: string,
     held: Held,
-    { isShared = false, isKept = false }: { readonly isShared?: boolean; readonly isKept?: boolean } = {},
+    {
+      isShared = false,
+      isKept = false,
+      ms = 0,
+    }: { readonly isShared?: boolean; readonly isKept?: boolean; readonly ms?: number } = {},
   ): Promise<void> {
     const { token } = held;
     const holder = this.#enters({ name, key: held.key, token, isShared, isValid: () => held.valid() });
@@ -203,6 +205,7 @@ export class Arena {
       this.breaks(`the token of ${name} is ${token}, not greater than ${this.#greatestToken}`);
     if (token > this.#greatestToken) this.#greatestToken = token;
     if (isShared) this.#sharedTokens.add(token);
+    if (ms > 0) await unlessFailed(pause(ms, held.signal));
     await unlessFailed(held.txn({ then: [op.put(FENCED, String(token))] }));
     this.leaves(name, holder);
     if (!isKept) await unlessFailed(held.release());
@@ -235,9 +238,40 @@ export class Arena {
     this.#checks.push(check);
   }
 
+  /** Puts keys under a prefix, each at a revision of its own. Returns the revision of the first one. */
+  fill(start: string, count: number): bigint {
+    const { store } = this.server.member;
+    const first = store.revision + 1n;
+    for (let index = 0; index < count; index += 1) {
+      const transaction = store.write();
+      transaction.put(toBytes(`${start}${index % 10}`, 'key'), new Uint8Array(), 0n);
+      transaction.commit();
+    }
+    return first;
+  }
+
+  /** Whether no fault has happened. Decisions may have. */
+  get hasNoFault(): boolean {
+    return this.#faults.length === 0;
+  }
+
+  /** Whether this fault has happened, and no other. */
+  hasOnlyFault(label: string): boolean {
+    return `${this.#faults}` === label;
+  }
+
+  get #faults(): readonly string[] {
+    return this.world.struck.filter((label) => this.world.possible.get(label)?.isFault);
+  }
+
+  /** How often a key was put, also before its deletion. */
+  putsOf(key: string): number {
+    return this.#changes.filter((change) => change.key === key && change.value !== undefined).length;
+  }
+
   /** Checks how often a key was put, also before its deletion. */
   counts(key: string, least: number, most: number): void {
-    const puts = this.#changes.filter((change) => change.key === key && change.value !== undefined).length;
+    const puts = this.putsOf(key);
     if (puts < least || puts > most) this.breaks(`${key} was put ${puts} times, and not ${least} to ${most} times`);
   }
 

@@ -1,8 +1,12 @@
+import { pick, randomNumbers } from '../load/rounds.js';
 import { Arena, type Parts, type Scenario } from './arena.js';
-import { areIndependent, type Event, type Touched, World } from './world.js';
+import { areIndependent, type Event, type Touched, type Unplanned, World } from './world.js';
 
 /** The maximum number of events in a history. */
 const MAX_EVENTS = 1_000;
+
+/** Random histories play their planned events from a random step on, before this one. */
+const MAX_SAMPLED_STEP = 40;
 
 /** An event that a history contains. */
 interface Step {
@@ -12,13 +16,16 @@ interface Step {
 
 /** One choice of a history. */
 interface Choice {
-  /** The labels of the events that may happen. */
+  /** The labels of the events that may happen here, and of those that no longer may after the chosen one. */
   labels: readonly string[];
+  disabled: readonly string[];
   /** The labels of the events that the explorer plays here, each in a history of its own. */
   readonly wanted: string[];
   chosen: string;
   /** What the chosen event has touched. */
   touched: Touched;
+  /** The parties that did not receive a message which the chosen event has sent, because of an earlier event. */
+  discards: readonly string[];
   /** Events that were chosen here in earlier histories. */
   readonly done: Step[];
   /**
@@ -32,33 +39,40 @@ interface Choice {
 export interface Explored {
   /** The number of histories that were played to their end. */
   readonly played: number;
-  /** The number of histories that broke off, because earlier ones lead to the same states. */
+  /**
+   * The number of histories that broke off, because earlier ones lead to the same states, or because a planned event did
+   * not happen.
+   */
   readonly pruned: number;
   /** Whether all histories were played. */
   readonly isComplete: boolean;
   readonly failure?: Failure | undefined;
+  /** The faults and decisions that could have happened in the histories. */
+  readonly possible: readonly Unplanned[];
+  /** The number of parties. */
+  readonly parties: number;
 }
 
-interface Failure {
+/** A history that breaks a rule. */
+export interface Failure {
   readonly problem: string;
+  readonly plan: readonly string[];
   /** The events of the history, in their order. */
   readonly trace: readonly string[];
 }
 
 /** Limits of an exploration. */
 export interface Limits {
-  /** The maximum number of faults in a history. */
-  readonly faults: number;
-  /** The time limit in milliseconds. Default: none. */
-  readonly maxMs?: number;
+  /** The labels of the faults, and of the decisions of programs, that happen in each history. */
+  readonly plan: readonly string[];
   /** The maximum number of histories that are played to their end. Default: no limit. */
   readonly maxHistories?: number;
+  /** How many random histories to play first. They do not count. Default: 0. */
+  readonly samples?: number;
   /** Whether to play each event at each choice, to check the search for orders that matter. */
   readonly isExhaustive?: boolean;
-  /** Where an earlier exploration of the scenario stopped. */
+  /** Where an earlier exploration of the scenario with this plan stopped. */
   readonly from?: Checkpoint | undefined;
-  /** Called after each history. */
-  readonly onHistory?: (soFar: Checkpoint) => void;
 }
 
 /** Where an exploration stopped. It can be written as JSON. */
@@ -66,31 +80,68 @@ export interface Checkpoint extends Explored {
   readonly choices: readonly Choice[];
 }
 
-/** Plays all histories of a scenario, and stops at the first one that breaks a rule. */
-export async function explore(scenario: Scenario, limits: Limits): Promise<Explored> {
-  const { maxMs = Number.POSITIVE_INFINITY, maxHistories = Number.POSITIVE_INFINITY, from, onHistory } = limits;
+/** Plays all histories of a scenario that follow the plan, and stops at the first one that breaks a rule. */
+export async function explore(scenario: Scenario, limits: Limits): Promise<Checkpoint> {
+  const { plan, maxHistories = Number.POSITIVE_INFINITY, samples = 0, from, isExhaustive = false } = limits;
   const choices: Choice[] = [...(from?.choices ?? [])];
-  const endMs = performance.now() + maxMs;
-  if (from?.isComplete) return from;
+  const possible = new Map<string, Unplanned>();
   let { played, pruned } = from ?? { played: 0, pruned: 0 };
-  for (;;) {
-    const { problem, trace, isPruned } = await new History(scenario, limits, choices).play();
-    if (isPruned) pruned += 1;
+  let failure: Failure | undefined;
+  let isComplete = false;
+  let parties = 0;
+  const play = async (history: History): Promise<boolean> => {
+    const { problem, trace, isPruned = false } = await history.play();
+    parties = history.parties;
+    for (const [label, each] of history.possible) possible.set(label, each);
+    if (problem !== undefined) failure = { problem, plan, trace };
+    return isPruned;
+  };
+  const random = randomNumbers(played + pruned);
+  for (let count = 0; count < samples && failure === undefined; count += 1)
+    await play(new History(scenario, plan, [], sampling(plan, random)));
+  const choose: Wanted = isExhaustive ? (events) => events : (events) => events.slice(0, 1);
+  for (let count = 0; count < maxHistories && !isComplete && failure === undefined; count += 1) {
+    if (await play(new History(scenario, plan, choices, choose))) pruned += 1;
     else played += 1;
-    if (problem !== undefined) return { played, pruned, isComplete: false, failure: { problem, trace } };
     wantReversals(choices);
-    const isComplete = !chooseNext(choices);
-    onHistory?.({ played, pruned, isComplete, choices });
-    if (isComplete || played >= maxHistories || performance.now() > endMs) return { played, pruned, isComplete };
+    isComplete = !chooseNext(choices);
   }
+  return { played, pruned, isComplete, failure, possible: [...possible.values()], parties, choices };
+}
+
+/**
+ * Chooses random events. Plays no planned event and no late message before a random step, because these events should
+ * not all happen at the beginning.
+ */
+function sampling(plan: readonly string[], random: () => number): Wanted {
+  let left = Math.floor(MAX_SAMPLED_STEP * random());
+  return (events) => {
+    left -= 1;
+    const waits = ({ label, isLate = false }: Event): boolean => isLate || plan.includes(label);
+    const [waiting, others] = [events.filter(waits), events.filter((event) => !waits(event))];
+    if (left > 0 && others.length > 0) return [pick(others, random)];
+    return [pick(waiting.length > 0 && random() < 0.5 ? waiting : events, random)];
+  };
 }
 
 /** Plays one history again, and returns what is wrong with it. The history may end before its last event. */
-export async function replay(scenario: Scenario, trace: readonly string[]): Promise<string | undefined> {
+export async function replay(
+  scenario: Scenario,
+  { plan, trace }: Omit<Failure, 'problem'>,
+): Promise<string | undefined> {
   const choices = trace.map(
-    (chosen): Choice => ({ labels: [chosen], wanted: [], chosen, touched: {}, done: [], asleep: [] }),
+    (chosen): Choice => ({
+      labels: [chosen],
+      disabled: [],
+      wanted: [],
+      chosen,
+      touched: {},
+      discards: [],
+      done: [],
+      asleep: [],
+    }),
   );
-  return (await new History(scenario, { faults: Number.POSITIVE_INFINITY }, choices).play()).problem;
+  return (await new History(scenario, plan, choices, () => []).play()).problem;
 }
 
 /**
@@ -101,27 +152,38 @@ function wantReversals(choices: readonly Choice[]): void {
   /** The indexes of the events that must happen before each event. */
   const before: Set<number>[] = [];
   const isEnabled = (index: number, label: string): boolean => choices[index]?.labels.includes(label) ?? false;
-  for (const [index, { chosen, touched }] of choices.entries()) {
-    const earlier = new Set<number>();
-    before.push(earlier);
-    const follows = (cause: number): void => {
-      earlier.add(cause);
-      for (const each of before[cause] ?? []) earlier.add(each);
-    };
+  const want = ({ wanted, asleep }: Choice, labels: readonly string[]): void => {
+    if (!labels.some((label) => wanted.includes(label) || isIn(asleep, label))) wanted.push(...labels.slice(0, 1));
+  };
+  /** Wants an event before the earlier ones that touch the same and are not its causes. `own` is its index, if it has one. */
+  const wantBefore = (touched: Touched, causes: Set<number>, own: readonly number[] = []): void => {
+    for (let other = before.length - 1; other >= 0; other -= 1) {
+      const choice = choices[other] as Choice;
+      if (own.includes(other) || causes.has(other) || areIndependent(choice.touched, touched)) continue;
+      addCause(causes, other);
+      // The events after `other` that do not need it. One of them must be played instead of `other`.
+      const rest = [...before.keys()].filter((each) => each > other && !before[each]?.has(other)).concat(own);
+      const first = rest.filter((each) => !rest.some((cause) => before[each]?.has(cause)));
+      want(
+        choice,
+        first.map((each) => choices[each]?.chosen as string).filter((label) => isEnabled(other, label)),
+      );
+    }
+  };
+  const addCause = (causes: Set<number>, cause: number): void => {
+    causes.add(cause);
+    for (const each of before[cause] ?? []) causes.add(each);
+  };
+  for (const [index, choice] of choices.entries()) {
+    const { chosen, disabled, touched, discards } = choice;
+    const causes = new Set<number>();
+    before.push(causes);
     let since = index;
     while (isEnabled(since - 1, chosen)) since -= 1;
-    if (since > 0) follows(since - 1);
-    for (let other = index - 1; other >= 0; other -= 1) {
-      const choice = choices[other] as Choice;
-      if (earlier.has(other) || areIndependent(choice.touched, touched)) continue;
-      follows(other);
-      // The events after `other` that do not need it. One of them must be played instead of `other`.
-      const rest = [...before.keys()].filter((each) => each > other && !before[each]?.has(other)).concat(index);
-      const first = rest.filter((each) => !rest.some((cause) => before[each]?.has(cause)));
-      const labels = first.map((each) => choices[each]?.chosen as string).filter((label) => isEnabled(other, label));
-      const { wanted, asleep } = choice;
-      if (!labels.some((label) => wanted.includes(label) || isIn(asleep, label))) wanted.push(...labels.slice(0, 1));
-    }
+    if (since > 0) addCause(causes, since - 1);
+    wantBefore(touched, causes, [index]);
+    for (const label of disabled) want(choice, [label]);
+    for (const party of discards) wantBefore({ [party]: 'write' }, new Set([index, ...causes]));
   }
 }
 
@@ -150,18 +212,29 @@ interface Played {
   readonly isPruned?: boolean;
 }
 
-/** One history. It repeats the given choices, and then chooses the first event each time. */
+/** Returns the events to play, of those that may happen. */
+type Wanted = (events: readonly Event[]) => readonly Event[];
+
+/** One history. It repeats the given choices, and then plays the first wanted event each time. */
 class History {
   readonly #scenario: Scenario;
-  readonly #limits: Limits;
   readonly #choices: Choice[];
-  readonly #world = new World();
+  readonly #wanted: Wanted;
+  readonly #world: World;
   readonly #trace: string[] = [];
 
-  constructor(scenario: Scenario, limits: Limits, choices: Choice[]) {
+  constructor(scenario: Scenario, plan: readonly string[], choices: Choice[], wanted: Wanted) {
     this.#scenario = scenario;
-    this.#limits = limits;
     this.#choices = choices;
+    this.#wanted = wanted;
+    this.#world = new World(plan);
+  }
+
+  /** The number of parties. */
+  parties = 0;
+
+  get possible(): World['possible'] {
+    return this.#world.possible;
   }
 
   async play(): Promise<Played> {
@@ -172,13 +245,11 @@ class History {
     try {
       const parts = await this.#inOneOrder(this.#scenario.prepare(arena));
       if (parts === undefined) return this.#ends('the scenario does not begin');
+      this.parties = parts.size;
+      this.#world.isUnsafe = true;
       const isPruned = await this.#inAnyOrder(arena, parts);
+      this.#world.isUnsafe = false;
       if (isPruned || arena.problem !== undefined) return this.#ends(arena.problem, isPruned);
-      // A copy of a request may arrive after all parties have ended.
-      for (let late = this.#world.lateMessages; late.length > 0; late = this.#world.lateMessages) {
-        this.#world.run(late[0] as Event);
-        await promiseCallbacks();
-      }
       if ((await this.#inOneOrder(arena.end())) === undefined) return this.#ends('the clients do not close');
       return this.#ends(arena.problem);
     } finally {
@@ -208,19 +279,27 @@ class History {
     return undefined;
   }
 
-  /** Starts the parties, and chooses events until they have ended. Returns whether earlier histories contain the rest. */
+  /**
+   * Starts the parties, and chooses events until the parties have ended and no message is on its way. Returns whether
+   * other histories contain the rest.
+   */
   async #inAnyOrder(arena: Arena, parts: Parts): Promise<boolean> {
     await arena.start(parts, promiseCallbacks);
-    for (let index = 0, faults = 0; ; index += 1) {
+    for (let index = 0; ; index += 1) {
       await promiseCallbacks();
       arena.noteServer();
       const last = this.#choices[index - 1];
-      const touched = this.#world.takeTouched();
-      if (last !== undefined) last.touched = touched;
+      const [touched, discards] = [this.#world.takeTouched(), this.#world.takeDiscards()];
+      const hasEnded = arena.waiting.length === 0;
+      const events = this.#world.events(hasEnded);
+      if (last !== undefined) {
+        const disabled = last.labels.filter(
+          (each) => each !== last.chosen && events.every(({ label }) => label !== each),
+        );
+        Object.assign(last, { touched, discards, disabled });
+      }
       if (arena.problem !== undefined) return false;
-      // Only events that a history contains are reordered, so no message may be on its way at the end.
-      if (arena.waiting.length === 0 && this.#world.isQuiet) return false;
-      const events = this.#world.events(faults < this.#limits.faults);
+      if (hasEnded && events.length === 0) return this.#world.missing.length > 0;
       if (events.length === 0 || index === MAX_EVENTS) {
         const end = events.length === 0 ? 'nothing can happen' : `${MAX_EVENTS} events have happened`;
         arena.breaks(`${arena.waiting.join(' and ')} still waits, and ${end}`);
@@ -228,7 +307,6 @@ class History {
       }
       const event = this.#choose(index, events);
       if (event === undefined) return true;
-      if (event.isFault) faults += 1;
       this.#trace.push(event.label);
       try {
         this.#world.run(event);
@@ -252,19 +330,18 @@ class History {
     const asleep = [...(before?.asleep ?? []), ...(before?.done ?? [])].filter(({ touched }) =>
       areIndependent(touched, before?.touched ?? {}),
     );
-    const isAwake = ({ label }: Event): boolean => !isIn(asleep, label);
-    const first = events.find((event) => isAwake(event) && !event.isOptional);
-    const isWanted = (event: Event): boolean =>
-      event === first || event.isOptional || this.#limits.isExhaustive === true;
-    const wanted = events.filter((event) => isAwake(event) && isWanted(event));
+    const awake = events.filter(({ label }) => !isIn(asleep, label));
+    const wanted = this.#wanted(awake);
     const [chosen] = wanted;
     if (chosen !== undefined) {
       const { label } = chosen;
       this.#choices.push({
         labels,
+        disabled: [],
         wanted: wanted.map((each) => each.label),
         chosen: label,
         touched: {},
+        discards: [],
         done: [],
         asleep,
       });

@@ -17,7 +17,7 @@ import type {
   Transport,
   UnaryCall,
 } from '../../src/wire/index.js';
-import { type Event, SERVER, type World } from './world.js';
+import { type Event, SERVER, type Unplanned, type World } from './world.js';
 
 function nameOf({ path }: { readonly path: string }): string {
   return path.slice(path.lastIndexOf('/') + 1);
@@ -30,21 +30,17 @@ function connectionLost(): EtcdError {
 
 /** A unary call whose answer the client has not received yet. */
 interface OpenCall {
-  readonly label: string;
-  /** Whether the request is still on its way to the server. */
-  isRequested: boolean;
-  /** Loses the request, or the answer. */
-  lose(): void;
-  isRepeated: boolean;
-  /** Sends the request again. The copy may arrive at any later time, or never. */
-  repeat(): void;
   fail(error: EtcdError): void;
 }
 
+/** Whether the server refuses a message of a stream, and so ends the stream. */
+type Refuses = (message: unknown) => boolean;
+
 /** Returns the transport of a party. Its messages are events of the world, which may arrive in any order. */
-export function network(world: World, server: MemoryEtcd, party: string): EmbeddedTransportFactory {
+export function network(world: World, server: MemoryEtcd, party: string, refuses: Refuses): EmbeddedTransportFactory {
   const direct = memory(server);
-  const factory = (...args: Parameters<typeof direct>): Transport => new Connection(world, direct(...args), party);
+  const factory = (...args: Parameters<typeof direct>): Transport =>
+    new Connection(world, direct(...args), party, refuses);
   return Object.assign(factory, { endpoints: direct.endpoints });
 }
 
@@ -52,21 +48,23 @@ class Connection implements Transport {
   readonly #world: World;
   readonly #server: Transport;
   readonly #party: string;
+  readonly #refuses: Refuses;
   readonly #calls = new Set<OpenCall>();
   /** Functions that end the open streams. */
   readonly #streams = new Set<(error: EtcdError) => void>();
 
-  constructor(world: World, server: Transport, party: string) {
+  constructor(world: World, server: Transport, party: string, refuses: Refuses) {
     this.#world = world;
     this.#server = server;
     this.#party = party;
-    world.addFaults(() => this.#faults());
+    this.#refuses = refuses;
+    world.addSource(() => this.#breaks());
   }
 
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     const { method, signal, deadline } = call;
-    const name = nameOf(method);
-    const label = this.#world.labelOf(`${this.#party}: ${name}`);
+    const label = this.#world.labelOf(`${this.#party}: ${nameOf(method)}`);
+    const isPlanned = (what: string): boolean => this.#world.mustHappen(`${label}, ${what}`);
     return new Promise((resolve, reject) => {
       if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
       if (deadline <= monotonicMs()) throw timedOut('call', call.timeoutMs, 'not-sent', method.path);
@@ -77,40 +75,38 @@ class Connection implements Transport {
         for (const undo of undos) undo();
         settle();
       };
+      const toClient = (what: string, settle: () => void): void => {
+        if (!this.#calls.has(open)) return this.#world.discard(this.#party);
+        undos.push(this.#send(`answer ${label}`, `${label}, ${what}`, this.#party, () => finish(settle)));
+      };
+      const loses = (): void => reject(connectionLost());
       const answer = (what: string, settle: () => void): void => {
-        open.isRequested = false;
-        if (!this.#calls.has(open)) return;
-        open.lose = this.#send(`answer ${label}`, `${label}, ${what}`, this.#party, () => finish(settle));
-        undos.push(open.lose);
+        if (isPlanned('the answer is lost')) toClient('the answer is lost', loses);
+        else toClient(what, settle);
       };
       const request = { ...call, signal: undefined, observer: undefined, deadline: Number.POSITIVE_INFINITY };
-      const open: OpenCall = {
-        label,
-        isRequested: true,
-        lose: this.#world.send(label, {
-          label,
-          at: SERVER,
-          call: label,
-          isOptional: () => !this.#calls.has(open) || this.#world.isKilled(this.#party),
-          action: () => {
-            this.#server.unary(request).then(
-              (response) => answer('answer', () => resolve(response)),
-              (error: unknown) => answer('refusal', () => reject(error)),
-            );
-          },
-        }),
-        isRepeated: false,
-        repeat: () => {
-          open.isRepeated = true;
-          const action = (): void => void this.#server.unary(request).catch(() => {});
-          const copy = this.#world.labelOf(`${label}, copy`);
-          this.#world.send(copy, { label: copy, at: SERVER, isOptional: () => true, action });
-        },
-        fail: (error) => finish(() => reject(error)),
-      };
+      const open: OpenCall = { fail: (error) => finish(() => reject(error)) };
       this.#calls.add(open);
       undos.push(at(deadline, () => open.fail(timedOut('call', call.timeoutMs, 'unknown', method.path))));
       undos.push(onAbort(signal, () => open.fail(canceled(signal as AbortSignal, 'unknown', method.path))));
+      if (isPlanned('the request is lost')) return toClient('the request is lost', loses);
+      if (isPlanned('the member has no leader'))
+        return toClient('the member has no leader', () =>
+          reject(errorFromStatus('Unavailable', 'etcdserver: no leader')),
+        );
+      const arrive = (): void => {
+        this.#server.unary(request).then(
+          (response) => answer('answer', () => resolve(response)),
+          (error: unknown) => answer('refusal', () => reject(error)),
+        );
+      };
+      const isLate = (): boolean => !this.#calls.has(open) || this.#world.isKilled(this.#party);
+      this.#world.send(label, { label, at: SERVER, isLate, action: arrive });
+      // The copy may arrive at any time, also before the original.
+      const copy = `${label}, the request is sent twice`;
+      const arriveAgain = (): void => void this.#server.unary(request).catch(() => {});
+      if (this.#world.mustHappen(copy))
+        this.#world.send(copy, { label: copy, at: SERVER, isLate: () => true, action: arriveAgain });
     });
   }
 
@@ -133,7 +129,7 @@ class Connection implements Transport {
     };
     this.#streams.add(end);
     const toClient = (what: string, action: () => void): void => {
-      if (!this.#streams.has(end)) return;
+      if (!this.#streams.has(end)) return this.#world.discard(this.#party);
       const channel = `responses of ${label}`;
       losses.push(this.#send(channel, this.#world.labelOf(`${label}, ${what}`), this.#party, action));
     };
@@ -149,7 +145,11 @@ class Connection implements Transport {
       return stream;
     };
     return {
-      send: (message) => toServer('request', () => opened().send(message)),
+      send: (message) => {
+        const refuse = (): void =>
+          toClient('refusal', () => end(errorFromStatus('PermissionDenied', 'etcdserver: permission denied')));
+        toServer('request', () => (this.#refuses(message) ? refuse() : opened().send(message)));
+      },
       end: () => toServer('half-close', () => stream?.end()),
       cancel: () => {
         forget();
@@ -169,34 +169,13 @@ class Connection implements Transport {
     return this.#world.send(channel, { label, at, action });
   }
 
-  #faults(): readonly Event[] {
-    if (this.#world.isFrozen(this.#party) || this.#world.isKilled(this.#party)) return [];
-    const fault = (label: string, action: () => void, call?: string): Event => {
-      return { label, at: this.#party, call, isFault: true, isOptional: true, action };
-    };
-    const ofCalls = [...this.#calls].flatMap((call) => {
-      const { label, isRequested } = call;
-      const lost = (): void => {
-        call.lose();
-        call.fail(connectionLost());
-      };
-      const refused = (refusedCall: OpenCall): void => {
-        refusedCall.lose();
-        refusedCall.fail(errorFromStatus('Unavailable', 'etcdserver: no leader'));
-      };
-      return [
-        fault(`${label}, the ${isRequested ? 'request' : 'answer'} is lost`, lost, label),
-        ...(isRequested ? [fault(`${label}, the member has no leader`, () => refused(call), label)] : []),
-        ...(isRequested && !call.isRepeated
-          ? [fault(`${label}, the request is sent twice`, () => call.repeat(), label)]
-          : []),
-      ];
-    });
-    const breaks = (): void => {
+  #breaks(): readonly (Event & Unplanned)[] {
+    const isOpen = this.#streams.size > 0 || this.#calls.size > 1;
+    if (!isOpen || this.#world.isFrozen(this.#party) || this.#world.isKilled(this.#party)) return [];
+    const action = (): void => {
       for (const call of [...this.#calls]) call.fail(connectionLost());
       for (const end of [...this.#streams]) end(connectionLost());
     };
-    const isOpen = this.#streams.size > 0 || this.#calls.size > 1;
-    return isOpen ? [...ofCalls, fault(`${this.#party}: the connection breaks`, breaks)] : ofCalls;
+    return [{ label: `${this.#party}: the connection breaks`, at: this.#party, isFault: true, action }];
   }
 }

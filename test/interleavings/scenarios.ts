@@ -13,6 +13,7 @@ import {
 } from '../../src/locks.js';
 import { Barrier, Etcd3Mutex, Slots, schedule, shards, WorkQueue } from '../../src/recipes.js';
 import { type Arena, type Party, type Scenario, TTL_S, unlessFailed } from './arena.js';
+import { SERVER } from './world.js';
 
 /** What a party does. */
 type Part = (party: Party) => Promise<void>;
@@ -33,7 +34,7 @@ function scenario(name: string, partsOf: (arena: Arena) => Readonly<Record<strin
 function holding(
   arena: Arena,
   acquire: (party: Party) => Promise<Held | undefined>,
-  options: { readonly isShared?: boolean } = {},
+  options: { readonly isShared?: boolean; readonly ms?: number } = {},
 ): Part {
   return async (party) => {
     const held = await unlessFailed(acquire(party));
@@ -57,6 +58,10 @@ function writing(arena: Arena, retryWrites: boolean, signal?: AbortSignal): Part
 
 export const SCENARIOS: readonly Scenario[] = [
   scenario('two contenders of a mutex', (arena) => ({ A: locking(arena), B: locking(arena) })),
+  scenario('a holder that takes its time', (arena) => ({
+    A: holding(arena, ({ session }) => new Mutex(session, LOCK).lock(), { ms: 200 }),
+    B: locking(arena),
+  })),
   scenario('a contender that locks twice', (arena) => ({
     A: async (party) => {
       await locking(arena)(party);
@@ -103,7 +108,15 @@ export const SCENARIOS: readonly Scenario[] = [
   scenario('a write with retryWrites that is canceled', (arena) => {
     const cancel = new AbortController();
     arena.addDecision('A cancels', 'A', () => cancel.abort());
-    return { A: writing(arena, true, cancel.signal) };
+    return {
+      A: async (party) => {
+        await writing(arena, true, cancel.signal)(party);
+        // In this time, the client makes sure that no copy of a canceled write can be applied later.
+        await pause(1_000 * TTL_S);
+        const puts = arena.putsOf('log');
+        if (arena.hasNoFault) arena.atEnd(() => arena.counts('log', puts, puts));
+      },
+    };
   }),
   scenario('a barrier', () => ({
     A: async ({ client }) => {
@@ -112,7 +125,8 @@ export const SCENARIOS: readonly Scenario[] = [
       while ((await unlessFailed(barrier.release())) === undefined);
     },
     B: async ({ client }) => {
-      await unlessFailed(new Barrier(client, LOCK).wait());
+      // The key of a barrier has no lease, so the wait for a party that was killed has no end.
+      await unlessFailed(new Barrier(client, LOCK).wait({ maxWaitMs: 2_000 * TTL_S }));
     },
   })),
   scenario('one job and two workers', (arena) => {
@@ -191,15 +205,18 @@ export const SCENARIOS: readonly Scenario[] = [
     };
     return { A: part, B: part };
   }),
-  scenario('a transaction with retryWrites beside a deletion', (arena) => ({
+  scenario('a transaction with retryWrites beside a key that comes and goes', (arena) => ({
     A: async ({ client }) => {
-      const txn = { if: [compare.createRevision('log', '==', 0n)], then: [op.put('log', 'once')] } as const;
+      const txn = { if: [compare.createRevision('key', '==', 0n)], then: [op.put('log', 'once')] } as const;
       await client.txn(txn, { retryWrites: true }).then(
         ({ succeeded }) => arena.atEnd(() => arena.counts('log', succeeded ? 1 : 0, succeeded ? 1 : 0)),
         (error) => arena.atEnd(() => arena.counts('log', 0, error.outcome === 'unknown' ? 1 : 0)),
       );
     },
-    B: async ({ client }) => void (await unlessFailed(client.delete('log'))),
+    B: async ({ client }) => {
+      await unlessFailed(client.put('key', ''));
+      await unlessFailed(client.delete('key'));
+    },
   })),
   scenario('a key of a self-healing session', (arena) => ({
     A: async ({ client }) => {
@@ -219,8 +236,26 @@ export const SCENARIOS: readonly Scenario[] = [
       await pause(2_000 * TTL_S, lease.signal);
       const isOneEnd = /^lease \d+ ends$/.test(`${arena.world.struck}`);
       if (isOneEnd && arena.hasLease(session.leaseId) && session.signal.aborted) arena.breaks('both leases are lost');
-      if (`${arena.world.struck}` === '' && lease.signal.aborted) arena.breaks('the second lease is lost');
+      if (arena.hasNoFault && lease.signal.aborted) arena.breaks('the second lease is lost');
       lease.close();
+    },
+  })),
+  scenario('two leases, one of which the server refuses to renew', (arena) => ({
+    A: async ({ client, session }) => {
+      const [first, second] = await Promise.all([1, 2].map(() => unlessFailed(client.lease.grant({ ttl: TTL_S }))));
+      if (first === undefined || second === undefined) return;
+      const refused = client.lease.keepAlive(first);
+      const renewed = client.lease.keepAlive(second);
+      arena.addDecision('A stops the keepalive of the first lease', 'A', () => refused.close());
+      const refusal = 'the server refuses the first lease';
+      arena.addFault(refusal, SERVER, () => {
+        arena.refusedLease = first.id;
+      });
+      await pause(2_000 * TTL_S, renewed.signal);
+      const isOtherLost = renewed.signal.aborted || session.signal.aborted;
+      if (arena.hasOnlyFault(refusal) && isOtherLost) arena.breaks('another lease is lost, too');
+      refused.close();
+      renewed.close();
     },
   })),
   scenario('a tick and two schedulers', (arena) => {
@@ -261,6 +296,20 @@ export const SCENARIOS: readonly Scenario[] = [
       await unlessFailed(client.delete('r/1'));
     },
   })),
+  scenario('a watch that reads 1,001 past events', (arena) => ({
+    A: async ({ client }) => {
+      const first = arena.fill('past/', 1_001);
+      let next = first;
+      const read = async (): Promise<void> => {
+        for await (const { modRevision } of client.watch(prefix('past/'), { startRevision: first })) {
+          if (modRevision !== next) arena.breaks(`after revision ${next - 1n}, the watch shows ${modRevision}`);
+          next += 1n;
+          if (next === first + 1_001n) return;
+        }
+      };
+      await unlessFailed(read());
+    },
+  })),
   scenario('an Etcd3Mutex beside a client of etcd3', (arena) => ({
     A: holding(arena, ({ session }) => new Etcd3Mutex(session, LOCK).lock()),
     // The requests of `lock` and `unlock` of npm's etcd3. Its caller does not wait.
@@ -270,11 +319,14 @@ export const SCENARIOS: readonly Scenario[] = [
         then: [op.put(LOCK, '', { lease: session })],
       } as const;
       const entered = await unlessFailed(client.txn(free));
-      if (!entered?.succeeded) return;
-      arena.holdsKey('B', LOCK, entered.header.revision, session);
-      await unlessFailed(client.get('anything'));
-      arena.leaves('B');
-      await unlessFailed(client.delete(LOCK));
+      if (entered?.succeeded) {
+        arena.holdsKey('B', LOCK, entered.header.revision, session);
+        await unlessFailed(client.get('anything'));
+        arena.leaves('B');
+        await unlessFailed(client.delete(LOCK));
+      }
+      // A copy of the transaction that arrives late puts the key again, until the lease ends.
+      await unlessFailed(session.close());
     },
   })),
   scenario('a tryTake beside two waiters', (arena) => {

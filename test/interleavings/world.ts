@@ -16,13 +16,15 @@ export interface Event {
   readonly label: string;
   /** The party whose code the event runs, or `SERVER`, or `ALL`. */
   readonly at: string;
-  /** The call whose request the event delivers, loses or repeats: another order of two such events is another history. */
-  readonly call?: string | undefined;
-  /** Whether the event is a fault, of which a history has at most a given number. */
-  readonly isFault?: boolean;
-  /** Whether a history may end without this event, as without a fault. */
-  readonly isOptional?: boolean;
+  /** Whether time may pass, and the parties may end, before this event. */
+  readonly isLate?: boolean;
   readonly action: () => void;
+}
+
+/** A fault, or a decision of a program such as a cancellation. It happens only in histories that plan it. */
+export interface Unplanned {
+  readonly label: string;
+  readonly isFault: boolean;
 }
 
 /** What an event has read or written: the state of a party, of the server, or of a judge. */
@@ -34,8 +36,8 @@ export function areIndependent(a: Touched, b: Touched): boolean {
   return Object.keys(a).every((what) => b[what] === undefined || (a[what] === 'read' && b[what] === 'read'));
 }
 
-interface Message extends Omit<Event, 'isOptional'> {
-  readonly isOptional?: () => boolean;
+interface Message extends Omit<Event, 'isLate'> {
+  readonly isLate?: () => boolean;
 }
 
 interface Timer {
@@ -51,24 +53,35 @@ interface Timer {
  * event happens next. After each event, all promise callbacks must run before the next one.
  */
 export class World {
-  /** The faults that have happened. */
+  /** The planned faults and decisions that have happened. */
   readonly struck: string[] = [];
+  /** The faults and decisions that could have happened, by their labels. */
+  readonly possible = new Map<string, Unplanned>();
   /** The party whose code is running. */
   party = ALL;
   #nowMs = START_MS;
   #touched: Record<string, 'read' | 'write'> = {};
+  readonly #discards = new Set<string>();
   /** The timers in the order of their starts. */
   readonly #timers = new Set<Timer>();
   /** The messages that are on their way. Those of a channel arrive in their order. */
   readonly #channels = new Map<string, Message[]>();
   /** How often each label was given. */
   readonly #labels = new Map<string, number>();
-  /** Functions that return the faults, and the decisions of a program, that may happen now. */
-  readonly #faults: (() => readonly Event[])[] = [];
+  /** Whether faults and decisions may happen now. */
+  isUnsafe = false;
+  readonly #plan: ReadonlySet<string>;
+  /** Functions that return the faults and decisions that may happen now. */
+  readonly #sources: (() => readonly (Event & Unplanned)[])[] = [];
   /** The parties that no longer run: their processes were killed. */
   readonly #killed = new Set<string>();
   /** The times at which the parties that stand still must go on. */
   readonly #frozen = new Map<string, number>();
+
+  /** @param plan The labels of the faults and decisions that happen. */
+  constructor(plan: readonly string[]) {
+    this.#plan = new Set(plan);
+  }
 
   get nowMs(): number {
     return this.#nowMs;
@@ -106,6 +119,18 @@ export class World {
     return touched;
   }
 
+  /** Notes that a party will not receive a message that is sent now, because of an earlier event. */
+  discard(party: string): void {
+    this.#discards.add(party);
+  }
+
+  /** Returns the parties that `discard` has named since the last call. */
+  takeDiscards(): readonly string[] {
+    const parties = [...this.#discards];
+    this.#discards.clear();
+    return parties;
+  }
+
   /** Returns the text, with a number if this world has given the text before. */
   labelOf(text: string): string {
     const count = (this.#labels.get(text) ?? 0) + 1;
@@ -132,17 +157,33 @@ export class World {
     return BigInt.asUintN(64, number);
   }
 
-  /** Sends a message. Returns a function that loses it. `isOptional` returns whether the message need not arrive. */
+  /**
+   * Notes that a fault or a decision is possible. Returns whether it must happen: the history plans it, and it has not
+   * happened yet.
+   */
+  mustHappen(label: string, isFault = true): boolean {
+    if (!this.isUnsafe) return false;
+    if (!this.possible.has(label)) this.possible.set(label, { label, isFault });
+    return this.#plan.has(label) && !this.struck.includes(label);
+  }
+
+  /** The planned faults and decisions that have not happened yet. */
+  get missing(): readonly string[] {
+    return [...this.#plan].filter((label) => !this.struck.includes(label));
+  }
+
+  /** Sends a message. Returns a function that loses it. `isLate` returns whether time may pass before it arrives. */
   send(channel: string, message: Message): () => void {
+    if (this.#killed.has(message.at)) this.discard(message.at);
     const queue = this.#channels.get(channel) ?? [];
     this.#channels.set(channel, queue);
     queue.push(message);
     return () => this.#remove(channel, message);
   }
 
-  /** Adds a function that returns the faults that may happen now. */
-  addFaults(faults: () => readonly Event[]): void {
-    this.#faults.push(faults);
+  /** Adds a function that returns the faults and decisions that may happen now. */
+  addSource(source: () => readonly (Event & Unplanned)[]): void {
+    this.#sources.push(source);
   }
 
   /** Ends a party as if its process were killed. Messages that it has sent stay on their way. */
@@ -166,30 +207,26 @@ export class World {
 
   /**
    * Returns the events that may happen next. Time passes only when no message is on its way: if a message is slower than
-   * a timer, that is a fault.
+   * a timer, that is a fault. After the end of all parties, no time passes.
    */
-  events(withFaults: boolean): readonly Event[] {
+  events(hasEnded: boolean): readonly Event[] {
     const pending = this.#pending;
-    const isQuiet = pending.every(({ isOptional }) => isOptional);
-    const others = this.#faults.flatMap((each) => each()).filter(({ isFault }) => withFaults || !isFault);
-    if (!isQuiet && !withFaults) return [...pending, ...others];
-    const time = this.#nextTimers.map((timer): Event => {
+    const inTime = pending.filter(({ isLate }) => !isLate);
+    const late = pending.filter(({ isLate }) => isLate);
+    const planned: Event[] = this.#sources
+      .flatMap((each) => each())
+      .filter(({ label, isFault }) => this.mustHappen(label, isFault));
+    const time: Event[] = [];
+    for (const timer of hasEnded ? [] : this.#nextTimers) {
       const label = `${timer.label}, ${timer.dueMs - START_MS} ms`;
       const action = (): void => this.#fire(timer);
-      if (isQuiet) return { label, at: ALL, action };
-      return { label: `messages are slower than ${label}`, at: ALL, isFault: true, isOptional: true, action };
-    });
-    return isQuiet ? [...time, ...pending, ...others] : [...pending, ...time, ...others];
-  }
-
-  /** The messages to the server that need not arrive. */
-  get lateMessages(): readonly Event[] {
-    return this.#pending.filter(({ at, isOptional }) => at === SERVER && isOptional);
-  }
-
-  /** Whether no message is on its way, except those that need not arrive. */
-  get isQuiet(): boolean {
-    return this.#pending.every(({ isOptional }) => isOptional);
+      if (inTime.length === 0) time.push({ label, at: ALL, action });
+      else {
+        const slow = `messages are slower than ${label}`;
+        if (this.mustHappen(slow)) planned.push({ label: slow, at: ALL, action });
+      }
+    }
+    return [...inTime, ...time, ...late, ...planned];
   }
 
   /** The timers of parties that still run, for the check that nothing is left. */
@@ -201,13 +238,13 @@ export class World {
   get #pending(): readonly Event[] {
     const messages = [...this.#channels].flatMap(([channel, [first]]): Event[] => {
       if (first === undefined || !this.#runs(first.at)) return [];
-      return [{ ...first, isOptional: first.isOptional?.() === true, action: () => this.#arrive(channel, first) }];
+      return [{ ...first, isLate: first.isLate?.() === true, action: () => this.#arrive(channel, first) }];
     });
     const thaws = [...this.#frozen].map(([party, untilMs]): Event => {
       const action = (): void => void this.#frozen.delete(party);
       const [next] = this.#nextTimers;
-      const isOptional = next !== undefined && next.dueMs < untilMs;
-      return { label: `${party} goes on`, at: party, isOptional, action };
+      const isLate = next !== undefined && next.dueMs < untilMs;
+      return { label: `${party} goes on`, at: party, isLate, action };
     });
     // The timers that came due while their party stood still.
     const late = new Map<string, Event>();
@@ -232,10 +269,9 @@ export class World {
 
   /** Lets an event happen. */
   run(event: Event): void {
-    if (event.isFault) this.struck.push(event.label);
+    if (this.#plan.has(event.label)) this.struck.push(event.label);
     this.party = event.at;
     this.touch(event.at, event.at === SERVER ? 'read' : 'write');
-    if (event.call !== undefined) this.touch(event.call, 'write');
     event.action();
   }
 
