@@ -6,7 +6,6 @@ import {
   compareBytes,
   type Int64Like,
   iterate,
-  ownBytes,
   toBytes,
 } from '../base/index.js';
 import {
@@ -55,21 +54,22 @@ export class Leadership extends Held {
    */
   async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     checkCallOptions(options, 'Leadership.proclaim');
-    const own = ownBytes(value, 'value');
+    const own = toBytes(value, 'value');
+    const { key } = this;
     for (;;) {
-      const put = op.put(this.key, own, { lease: this.session.leaseId });
-      const isUnchanged = [compare.modRevision(this.key, '==', this.#modRevision)];
       const { header, succeeded, responses } = await this.txn(
-        { if: isUnchanged, then: [put], else: [op.get(this.key)] },
+        {
+          if: [compare.modRevision(key, '==', this.#modRevision)],
+          then: [op.put(key, own, { lease: this.session.leaseId })],
+          else: [op.get(key)],
+        },
         options,
       );
-      if (succeeded) {
-        this.#modRevision = header.revision;
-        return withHeader(header, {});
-      }
-      // The mod revision differs because an earlier proclamation took effect although its response was lost, or because
-      // another client put the key.
-      this.#modRevision = responses[0]?.modRevision ?? 0n;
+      const found = succeeded ? undefined : responses[0];
+      // The mod revision differs because a copy of this request or of an earlier one took effect, or because another
+      // client put the key.
+      this.#modRevision = found?.modRevision ?? header.revision;
+      if (succeeded || (found !== undefined && compareBytes(found.value, own) === 0)) return withHeader(header, {});
     }
   }
 
@@ -150,7 +150,6 @@ export class Election {
    * for await (const leader of election.observe()) console.log(leader.text());
    */
   observe(options: Pick<WaitOptions, 'signal'> = {}): AsyncGenerator<KeyValue, void> {
-    checkOptions(options, OBSERVE_OPTIONS, 'observe');
     return observe(this.#session.client, this.name, options);
   }
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { type Client, type KeyValue, op, prefix } from '../../src/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { type Client, type Interceptor, type KeyValue, op, prefix } from '../../src/index.js';
 import { Election, Mutex, Session } from '../../src/locks.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -195,6 +196,26 @@ test('a late copy of the put that has set the value of a campaign with an existi
   await leadership.proclaim('C');
   expect(await sendAgain?.()).toMatchObject({ succeeded: false });
   expect(await read()).toBe('C');
+});
+
+test('a proclamation is put once when its request arrives twice, also before its answer', async () => {
+  const copying: Interceptor = {
+    unary: async (call, next) => {
+      if (call.method.path === methods.kv.txn.path && isCopied) await next(call);
+      return next(call);
+    },
+  };
+  let isCopied = false;
+  const etcd = openClient({ interceptors: [copying] });
+  const leadership = await (await election(etcd, unique('election'))).campaign('A');
+  isCopied = true;
+  await leadership.proclaim('B');
+  isCopied = false;
+  expect(await etcd.get(leadership.key)).toMatchObject({ version: 2n });
+  // The leadership knows the revision of the copy, so its next transaction is the only one.
+  await leadership.proclaim('C');
+  expect(await etcd.get(leadership.key)).toMatchObject({ version: 3n });
+  await leadership.resign();
 });
 
 test("a campaign sets its own value even if another client changes the campaign's queue key first", async () => {
