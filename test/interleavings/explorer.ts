@@ -35,8 +35,8 @@ interface Choice {
   readonly asleep: readonly Step[];
 }
 
-/** What the explorer has played. */
-export interface Explored {
+/** What the explorer has played, and where it stopped. It can be written as JSON. */
+export interface Checkpoint {
   /** The number of histories that were played to their end. */
   readonly played: number;
   /**
@@ -51,6 +51,7 @@ export interface Explored {
   readonly possible: readonly Unplanned[];
   /** The number of parties. */
   readonly parties: number;
+  readonly choices: readonly Choice[];
 }
 
 /** A history that breaks a rule. */
@@ -73,11 +74,6 @@ export interface Limits {
   readonly isExhaustive?: boolean;
   /** Where an earlier exploration of the scenario with this plan stopped. */
   readonly from?: Checkpoint | undefined;
-}
-
-/** Where an exploration stopped. It can be written as JSON. */
-export interface Checkpoint extends Explored {
-  readonly choices: readonly Choice[];
 }
 
 /** Plays all histories of a scenario that follow the plan, and stops at the first one that breaks a rule. */
