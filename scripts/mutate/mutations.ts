@@ -702,7 +702,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a closing client accepts new calls',
     file: 'src/rpc/rpc.ts',
-    find: 'if (internal?.goesOn !== true && this.settings.isClosing?.())',
+    find: 'if (internal?.goesOn !== true && this.settings.closers?.isClosing)',
     replace: 'if (false)',
     tests: ['test/locks/closing-client.test.ts'],
     notSimulated: 'the simulated programs close their clients only at their end',

@@ -6,12 +6,8 @@ export class Closers {
   readonly #closers = new Set<Closer>();
   readonly #last = new Set<Closer>();
   readonly #running = new Set<Promise<unknown>>();
-  #isClosing = false;
-
   /** Whether `close` was called. */
-  get isClosing(): boolean {
-    return this.#isClosing;
-  }
+  isClosing = false;
 
   /**
    * Adds a closer, which runs at once if `close` was called before. It may run several times, if a namespace closes
@@ -19,7 +15,7 @@ export class Closers {
    */
   add(closer: Closer): () => void {
     this.#closers.add(closer);
-    if (this.#isClosing) this.#run(closer);
+    if (this.isClosing) this.#run(closer);
     return () => void this.#closers.delete(closer);
   }
 
@@ -30,7 +26,7 @@ export class Closers {
 
   /** Runs all closers. Resolves when they have ended, also those that were added meanwhile. */
   async close(): Promise<void> {
-    this.#isClosing = true;
+    this.isClosing = true;
     for (const closer of [...this.#closers]) this.#run(closer);
     while (this.#running.size > 0) await Promise.all(this.#running);
     await Promise.allSettled([...this.#last].map((closer) => closer()));

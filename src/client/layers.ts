@@ -262,7 +262,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
       renewsTokens: credentials !== undefined && !('token' in credentials),
       rotatesSecrets: typeof auth === 'function',
       closed: closed.signal,
-      isClosing: () => closers.isClosing,
+      closers,
       events,
       callSites,
       denied,

@@ -138,8 +138,8 @@ export interface RpcSettings extends TokenSettings {
   readonly timeoutMs: number;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
-  /** Whether the client closes, and so refuses calls of the program. It still makes the calls of its own cleanup. */
-  readonly isClosing?: (() => boolean) | undefined;
+  /** When the client closes, it refuses calls of the program. It still makes the calls of its own cleanup. */
+  readonly closers?: { readonly isClosing: boolean } | undefined;
   readonly events: ClientEvents;
   /** Whether the stack of an error includes the place where the application made the call. */
   readonly callSites?: boolean | undefined;
@@ -168,7 +168,7 @@ export class Rpc {
 
   /** @throws EtcdError with reason `ClientClosed` if the client closes or is closed. */
   checkOpen(method?: string): void {
-    if (this.settings.isClosing?.()) throw clientClosed('not-sent', method);
+    if (this.settings.closers?.isClosing) throw clientClosed('not-sent', method);
   }
 
   /** Makes a unary call. The caller has already checked the options. */
@@ -184,7 +184,7 @@ export class Rpc {
       [INTERNAL]: internal,
       retryWrites = internal?.retryWrites,
     }: MarkedOptions = options;
-    if (internal?.goesOn !== true && this.settings.isClosing?.())
+    if (internal?.goesOn !== true && this.settings.closers?.isClosing)
       return Promise.reject(clientClosed('not-sent', method.path));
     if (retryWrites === true && this.settings.retryWrites === undefined)
       throw invalidInput('retryWrites', 'true', 'false; only the Client of etcdwire retries writes');

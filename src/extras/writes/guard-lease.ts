@@ -35,7 +35,7 @@ export class GuardLease {
   #closing = false;
 
   constructor({ transport, settings, closers }: GuardedKeyspace) {
-    this.#settings = { ...settings, isClosing: undefined };
+    this.#settings = { ...settings, closers: undefined };
     this.#rpc = new Rpc(transport, this.#settings);
     // After the leases are revoked, no write with guards of these leases can be applied. So wait for the writes first.
     closers.addLast(async () => {
