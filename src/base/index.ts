@@ -53,7 +53,6 @@ export {
   toBytes,
   validTextOf,
 } from './bytes.js';
-export { Deadlines, type Expiring } from './deadlines.js';
 export { environment, replaceEnvironment } from './environment.js';
 export {
   amended,
@@ -117,7 +116,9 @@ export {
   after,
   at,
   backoffMs,
+  Deadlines,
   doublingMs,
+  type Expiring,
   eventLoopTurn,
   monotonicMs,
   pause,

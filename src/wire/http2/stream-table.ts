@@ -8,7 +8,7 @@ const RECENT = 1_024;
 /** The streams of a connection: the open streams by identifier, and the queues of idle streams that cannot open yet. */
 export class StreamTable {
   /**
-   * Open streams, by the low bits of their identifiers (see `indexOf`). `Deadlines` in src/base/deadlines.ts says
+   * Open streams, by the low bits of their identifiers (see `indexOf`). `Deadlines` in src/base/timers.ts says
    * why this is an array rather than a Map.
    */
   readonly #recent = new Array<Http2Stream | undefined>(RECENT).fill(undefined);

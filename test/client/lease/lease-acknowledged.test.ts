@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { Deadlines } from '../../../src/base/deadlines.js';
+import { Deadlines } from '../../../src/base/timers.js';
 import { KeepAlive } from '../../../src/client/lease/keep-alive.js';
 import { Moment } from '../../../src/client/lease/moment.js';
 import { RenewalStream } from '../../../src/client/lease/renewal-stream.js';

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Deadlines } from '../../../src/base/deadlines.js';
-import { monotonicMs, pause } from '../../../src/base/timers.js';
+import { Deadlines, monotonicMs, pause } from '../../../src/base/timers.js';
 import { KeepAlive, leaseLost } from '../../../src/client/lease/keep-alive.js';
 import { Moment } from '../../../src/client/lease/moment.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../../../src/gen/etcdserverpb/rpc.js';

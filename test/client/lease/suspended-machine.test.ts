@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { Deadlines } from '../../../src/base/deadlines.js';
+import { Deadlines } from '../../../src/base/timers.js';
 import { KeepAlive } from '../../../src/client/lease/keep-alive.js';
 import { Moment } from '../../../src/client/lease/moment.js';
 import { WallClock } from '../../load/wall-clock.js';

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { Deadlines, type Expiring } from '../../../src/base/deadlines.js';
 import { UniqueQueue } from '../../../src/base/queues.js';
+import { Deadlines, type Expiring } from '../../../src/base/timers.js';
 import { SendFlow } from '../../../src/wire/http2/flow-control.js';
 import { SendQueue } from '../../../src/wire/http2/message-framing.js';
 import { PeerSettings } from '../../../src/wire/http2/settings.js';
