@@ -51,9 +51,9 @@ export {
   STREAM_WINDOW_BYTES,
 } from './http2/settings.js';
 export { checkMetadata, decodeResponse, encodeRequest, isPrintable, responseTooLarge } from './messages.js';
-export { type Codec, decode, encode, type Init } from './protobuf/codec.js';
-export { MAX_DEPTH, Reader } from './protobuf/reader.js';
+export { decode, MAX_DEPTH, Reader } from './protobuf/reader.js';
 export {
+  type Codec,
   type FieldDescriptor,
   type FieldType,
   fieldsFromTexts,
@@ -62,6 +62,7 @@ export {
   type ScalarType,
 } from './protobuf/schema.js';
 export { tableCodec } from './protobuf/table-codec.js';
+export { encode, type Init } from './protobuf/writer.js';
 export {
   type AttemptObserver,
   bothObservers,

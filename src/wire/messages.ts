@@ -1,6 +1,7 @@
 import { amended, EtcdError, invalidInput, readError } from '../base/index.js';
-import { decode, encode, type Init } from './protobuf/codec.js';
+import { decode } from './protobuf/reader.js';
 import type { Method } from './protobuf/schema.js';
+import { encode, type Init } from './protobuf/writer.js';
 import type { Metadata } from './transport.js';
 
 /**

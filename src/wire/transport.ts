@@ -1,7 +1,7 @@
 import type { EtcdError } from '../base/index.js';
 import type { Endpoint, TlsSource } from '../host/index.js';
-import type { Init } from './protobuf/codec.js';
 import type { Method } from './protobuf/schema.js';
+import type { Init } from './protobuf/writer.js';
 
 /** gRPC metadata. The names are in lower case, and the values are printable ASCII. */
 export type Metadata = Readonly<Record<string, string>>;

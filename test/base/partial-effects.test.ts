@@ -16,7 +16,7 @@ import { compare, EtcdError, type Outcome, op, prefix, type Txn } from '../../sr
 import { ManualClock } from '../../src/testing/memory/clock.js';
 import { MemoryEtcd } from '../../src/testing/memory/memory-etcd.js';
 import { memory } from '../../src/testing/memory/transport.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import { errorOf } from '../support/errors.js';
 import { iterations } from '../support/thorough.js';
 

@@ -8,7 +8,7 @@ import { FrameDecoder, type WireFrame } from '../../packages/cli/src/inspect/fra
 import { tracePage } from '../../packages/cli/src/trace/page.js';
 import { Recording } from '../../packages/cli/src/trace/recording.js';
 import { methods } from '../../src/gen/methods.js';
-import { encode } from '../../src/wire/protobuf/codec.js';
+import { encode } from '../../src/wire/protobuf/writer.js';
 import { canary } from '../support/canaries.js';
 import * as h2 from '../support/http2-frames.js';
 import { block, type Field } from '../support/http2-hpack.js';

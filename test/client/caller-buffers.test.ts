@@ -13,7 +13,7 @@ import {
 } from '../../src/index.js';
 import { Election, Session } from '../../src/locks.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
-import { encode } from '../../src/wire/protobuf/codec.js';
+import { encode } from '../../src/wire/protobuf/writer.js';
 import { openClient, unique } from '../support/client.js';
 import { CALLS, type PublicCall, rightArguments, type World } from '../support/public-calls.js';
 

@@ -4,7 +4,7 @@ import { parseEndpoint } from '../../src/host/endpoint.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import type { MemoryVersion } from '../../src/testing/memory/settings.js';
 import { defaultTransport } from '../../src/wire/default-transport.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import {
   type Metadata,
   type OutgoingStream,

@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import type protobuf from 'protobufjs';
 import { expect } from 'vitest';
 import { EtcdError } from '../../src/base/etcd-error.js';
-import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import { decode } from '../../src/wire/protobuf/reader.js';
+import { encode, type Init } from '../../src/wire/protobuf/writer.js';
 import {
   type Coder,
   codecs,

@@ -5,7 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { EtcdError } from '../../src/base/etcd-error.js';
 import { TxnRequest, WatchCreateRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
-import { type Codec, decode, encode } from '../../src/wire/protobuf/codec.js';
+import { decode } from '../../src/wire/protobuf/reader.js';
+import type { Codec } from '../../src/wire/protobuf/schema.js';
+import { encode } from '../../src/wire/protobuf/writer.js';
 import {
   codecOf,
   grpcMethods,

@@ -3,7 +3,7 @@ import type { TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { Client, type ClientOptions, EtcdError, type Interceptor, op } from '../../src/index.js';
 import { MemoryEtcd, type MemoryMember, memory } from '../../src/testing/index.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import type { TransportFactory, UnaryCall } from '../../src/wire/transport.js';
 import { errorOf } from '../support/errors.js';
 import { answerLost } from '../support/transactions.js';

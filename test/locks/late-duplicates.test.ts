@@ -5,7 +5,7 @@ import { methods } from '../../src/gen/methods.js';
 import { type Client, op, prefix } from '../../src/index.js';
 import * as locks from '../../src/locks.js';
 import * as recipes from '../../src/recipes.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import { openClient, unique } from '../support/client.js';
 
 // A paused member, a proxy or a network may deliver a copy of any write at any later time (rule S25 in

@@ -10,7 +10,7 @@ import {
   waitUntilFirst,
 } from '../../src/locks/lock-queue.js';
 import { type Held, Mutex, Session } from '../../src/locks.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import {

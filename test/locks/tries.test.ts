@@ -4,7 +4,7 @@ import type { TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Client, type Interceptor, prefix } from '../../src/index.js';
 import { Semaphore, Session } from '../../src/locks.js';
 import { Slots } from '../../src/recipes.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import { openClient, unique } from '../support/client.js';
 import { queueLength, TXN } from '../support/locks.js';
 

@@ -7,7 +7,7 @@ import { monotonicMs } from '../../src/base/timers.js';
 import { methods } from '../../src/gen/methods.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import { Channel } from '../../src/rpc/channel.js';
-import { encode } from '../../src/wire/protobuf/codec.js';
+import { encode } from '../../src/wire/protobuf/writer.js';
 import type { Transport } from '../../src/wire/transport.js';
 import { errorOf } from '../support/errors.js';
 import { VirtualClock } from '../support/virtual-clock.js';

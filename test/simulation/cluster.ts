@@ -16,8 +16,9 @@ import {
   streamingRoute,
   unaryRoute,
 } from '../../src/testing/memory/service.js';
-import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import { decode } from '../../src/wire/protobuf/reader.js';
 import type { Method } from '../../src/wire/protobuf/schema.js';
+import { encode, type Init } from '../../src/wire/protobuf/writer.js';
 import type { Calls } from './calls.js';
 import type { Fault, FaultKind } from './faults.js';
 import { SimulatedMember } from './member.js';

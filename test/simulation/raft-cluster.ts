@@ -11,8 +11,9 @@ import {
   streamingRoute,
   unaryRoute,
 } from '../../src/testing/memory/service.js';
-import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import { decode } from '../../src/wire/protobuf/reader.js';
 import type { Method } from '../../src/wire/protobuf/schema.js';
+import { encode, type Init } from '../../src/wire/protobuf/writer.js';
 import type { Metadata } from '../../src/wire/transport.js';
 import { SimulatedCluster } from './cluster.js';
 import type { Fault, FaultKind } from './faults.js';

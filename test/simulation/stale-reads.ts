@@ -8,7 +8,7 @@ import type {
 import { methods } from '../../src/gen/methods.js';
 import type { MemoryEtcd } from '../../src/testing/memory/memory-etcd.js';
 import { type ServerCall, serverError, unaryRoute } from '../../src/testing/memory/service.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 
 // The answers that a member gives without asking the other members. A member that lags behind has applied the changes
 // up to the revision `frozenAt`.

@@ -1,5 +1,5 @@
 import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import type { ClusterTraits } from './traits.js';
 import type { World } from './world.js';
 

@@ -14,7 +14,9 @@ import * as rpc from '../../src/gen/etcdserverpb/rpc.js';
 import * as kv from '../../src/gen/mvccpb/kv.js';
 import * as election from '../../src/gen/v3electionpb/v3election.js';
 import * as lock from '../../src/gen/v3lockpb/v3lock.js';
-import { type Codec, decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import { decode } from '../../src/wire/protobuf/reader.js';
+import type { Codec } from '../../src/wire/protobuf/schema.js';
+import { encode, type Init } from '../../src/wire/protobuf/writer.js';
 
 // Generates messages of every type in the .proto files by reflection, and converts them between the objects of this
 // package, of protobufjs and of proto-loader.

@@ -1,7 +1,7 @@
 import type { EtcdError } from '../../src/base/etcd-error.js';
 import type { RangeResponse, WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import { encode, type Init } from '../../src/wire/protobuf/codec.js';
+import { encode, type Init } from '../../src/wire/protobuf/writer.js';
 import type { OutgoingStream, StreamCall, UnaryCall } from '../../src/wire/transport.js';
 import { data, grpcMessage, headers } from './http2-frames.js';
 import { block, type Field } from './http2-hpack.js';

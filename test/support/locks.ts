@@ -3,7 +3,7 @@ import type { TxnRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.j
 import { type Client, type Interceptor, prefix } from '../../src/index.js';
 import { type Held, Mutex, Session, type WaitOptions } from '../../src/locks.js';
 import type { FaultProxy } from '../../src/testing/index.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import type { UnaryCall } from '../../src/wire/transport.js';
 import { openClient } from './client.js';
 import { faultProxy } from './fault-proxy.js';

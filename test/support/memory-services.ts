@@ -10,8 +10,9 @@ import {
   unaryRoute,
 } from '../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../src/testing/memory/settings.js';
-import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import { decode } from '../../src/wire/protobuf/reader.js';
 import type { Method } from '../../src/wire/protobuf/schema.js';
+import { encode, type Init } from '../../src/wire/protobuf/writer.js';
 import type { Metadata } from '../../src/wire/transport.js';
 import { randomNumbers } from '../load/rounds.js';
 

@@ -7,8 +7,9 @@ import {
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import { onTestFinished } from 'vitest';
-import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import { decode } from '../../src/wire/protobuf/reader.js';
 import type { Method } from '../../src/wire/protobuf/schema.js';
+import { encode, type Init } from '../../src/wire/protobuf/writer.js';
 
 // A gRPC server whose responses a test scripts, for behavior that a real etcd does not show on demand.
 

@@ -1,7 +1,7 @@
 import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import type { Client, ClientOptions } from '../../src/index.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import { openClient } from './client.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from './scripted-server.js';
 

@@ -7,7 +7,8 @@ import {
   WatchResponse,
 } from '../../src/gen/etcdserverpb/rpc.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
-import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import { decode } from '../../src/wire/protobuf/reader.js';
+import { encode, type Init } from '../../src/wire/protobuf/writer.js';
 import type { OutgoingStream, StreamHandler } from '../../src/wire/transport.js';
 
 // A simulated etcd that serves watches correctly. The test decides when the simulated server processes requests and

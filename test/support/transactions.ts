@@ -2,7 +2,7 @@ import type { RequestOp, TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { type Client, EtcdError } from '../../src/index.js';
 import { defaultTransport } from '../../src/wire/default-transport.js';
-import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { Init } from '../../src/wire/protobuf/writer.js';
 import type { TransportFactory } from '../../src/wire/transport.js';
 
 /**

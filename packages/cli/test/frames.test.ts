@@ -3,7 +3,7 @@ import type { TxnRequest } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { openByteStream } from '../../../src/host/node.js';
 import { http2Over } from '../../../src/wire/http2/http2-transport.js';
-import { encode, type Init } from '../../../src/wire/protobuf/codec.js';
+import { encode, type Init } from '../../../src/wire/protobuf/writer.js';
 import { authEtcd, TOKEN, USER } from '../../../test/support/auth-etcd.js';
 import { openClient } from '../../../test/support/client.js';
 import { fieldsOf, frameRows } from '../src/frames.js';

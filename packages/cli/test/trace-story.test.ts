@@ -3,7 +3,7 @@ import { toBytes } from '../../../src/base/bytes.js';
 import { remedyOf } from '../../../src/base/reason-texts.js';
 import { fromJson, type JsonObject } from '../../../src/extras/transports/json/json.js';
 import { allMethods } from '../../../src/extras/transports/json/method-table.js';
-import { encode } from '../../../src/wire/protobuf/codec.js';
+import { encode } from '../../../src/wire/protobuf/writer.js';
 import { ConnectionDecoder } from '../src/inspect/connection-decoder.js';
 import type { WireFrame } from '../src/inspect/frames.js';
 import { type FilterFlags, FrameFilter } from '../src/proxy/frame-filter.js';

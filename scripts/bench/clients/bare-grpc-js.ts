@@ -7,8 +7,9 @@ import {
   type WatchResponse,
 } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
-import { type Codec, decode, encode, type Init } from '../../../src/wire/protobuf/codec.js';
-import type { Method } from '../../../src/wire/protobuf/schema.js';
+import { decode } from '../../../src/wire/protobuf/reader.js';
+import type { Codec, Method } from '../../../src/wire/protobuf/schema.js';
+import { encode, type Init } from '../../../src/wire/protobuf/writer.js';
 import { type BenchClient, LEASE_TTL, type OnEvent, UNLIMITED_RESPONSES } from './bench-client.js';
 
 /**

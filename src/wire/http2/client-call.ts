@@ -11,8 +11,8 @@ import {
 } from '../../base/index.js';
 import type { Endpoint } from '../../host/index.js';
 import { decodeResponse, encodeRequest, responseTooLarge } from '../messages.js';
-import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
+import type { Init } from '../protobuf/writer.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, UnaryCall } from '../transport.js';
 import type { Connection } from './connection.js';
 import { badResponse } from './response.js';

@@ -26,6 +26,8 @@ const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** The decoding half of a codec. */
 export interface MessageReader<T> {
+  /** Full protobuf name, such as `etcdserverpb.PutRequest`. */
+  readonly typeName: string;
   /** Returns a new message whose fields all have their default values. */
   create(): T;
   /** Reads the fields up to the end of the reader, and stores them in `message`. */
@@ -217,4 +219,16 @@ export class Reader {
       { code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' },
     );
   }
+}
+
+/**
+ * Decodes the message in `bytes` from `start` to `end`. The result contains copies of the bytes, so the caller may
+ * reuse `bytes`.
+ *
+ * @throws EtcdError with reason `MalformedMessage` if the bytes are not a valid message.
+ */
+export function decode<T>(codec: MessageReader<T>, bytes: Uint8Array, start = 0, end = bytes.length): T {
+  const message = codec.create();
+  codec.read(new Reader(bytes, codec.typeName, start, end), message);
+  return message;
 }

@@ -1,4 +1,8 @@
-import type { Codec } from './codec.js';
+import type { MessageReader } from './reader.js';
+import type { MessageWriter } from './writer.js';
+
+/** Decodes and encodes the messages of one type. */
+export interface Codec<T> extends MessageReader<T>, MessageWriter<T> {}
 
 /** Which side of a call may send more than one message: neither side, the server, or both sides. */
 export type MethodKind = 'unary' | 'server-streaming' | 'bidi-streaming';

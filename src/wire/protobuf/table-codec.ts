@@ -1,7 +1,7 @@
 import { NO_BYTES } from '../../base/index.js';
-import type { Codec, Init } from './codec.js';
 import type { Reader } from './reader.js';
-import type { Writer } from './writer.js';
+import type { Codec } from './schema.js';
+import type { Init, Writer } from './writer.js';
 
 const VARINT = 0;
 const LENGTH_DELIMITED = 2;

@@ -239,3 +239,19 @@ export class Writer {
 function show(value: unknown): string {
   return typeof value === 'number' ? String(value) : describeType(value);
 }
+
+/** The writer that `encode` reuses. Undefined before the first message, and while `encode` uses the writer. */
+let spare: Writer | undefined;
+
+/** Encodes a message. @throws TypeError or RangeError if the type of a field cannot represent its value. */
+export function encode<T>(codec: MessageWriter<T>, message: Init<T>): Uint8Array {
+  const writer = spare ?? new Writer();
+  spare = undefined;
+  try {
+    codec.write(writer, message);
+    return writer.finish();
+  } finally {
+    writer.reset();
+    spare = writer;
+  }
+}

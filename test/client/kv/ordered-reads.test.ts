@@ -6,7 +6,7 @@ import { beforeSending } from '../../../src/rpc/before-sending.js';
 import { ClusterIdentity, isLinearizable } from '../../../src/rpc/cluster-identity.js';
 import { withOrderedReads } from '../../../src/rpc/ordered-reads.js';
 import { defaultTransport } from '../../../src/wire/default-transport.js';
-import type { Init } from '../../../src/wire/protobuf/codec.js';
+import type { Init } from '../../../src/wire/protobuf/writer.js';
 import type { Transport, TransportFactory, UnaryCall } from '../../../src/wire/transport.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';

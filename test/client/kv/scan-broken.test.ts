@@ -37,7 +37,8 @@ test('a scan cancels its request for the next page when the consumer breaks out 
       called += 1;
       if (called > 1) return new Promise<never>(() => {});
       const { response } = call.method;
-      const { decode, encode } = await import('../../../src/wire/protobuf/codec.js');
+      const { decode } = await import('../../../src/wire/protobuf/reader.js');
+      const { encode } = await import('../../../src/wire/protobuf/writer.js');
       return decode(response, encode(methods.kv.range.response, answer)) as never;
     },
     stream: (call, handler) => {

@@ -4,7 +4,7 @@ import { concatBytes } from '../../../src/base/bytes.js';
 import type { SnapshotResponse } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { EtcdError, type Snapshot } from '../../../src/index.js';
-import type { Init } from '../../../src/wire/protobuf/codec.js';
+import type { Init } from '../../../src/wire/protobuf/writer.js';
 import { openClient } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { type ScriptedAnswers, scriptedAnswers, scriptedServer } from '../../support/scripted-server.js';

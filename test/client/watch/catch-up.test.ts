@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, inject, test } from 'vitest';
 import type { WatchRequest, WatchResponse } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { Client, prefix, type Watch } from '../../../src/index.js';
-import type { Init } from '../../../src/wire/protobuf/codec.js';
+import type { Init } from '../../../src/wire/protobuf/writer.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { faultProxy } from '../../support/fault-proxy.js';

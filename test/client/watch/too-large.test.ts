@@ -5,7 +5,7 @@ import { KeyWatch } from '../../../src/client/watch/watch.js';
 import { WatchStream } from '../../../src/client/watch/watch-stream.js';
 import { ResponseHeader, type WatchRequest, WatchResponse } from '../../../src/gen/etcdserverpb/rpc.js';
 import { Rpc } from '../../../src/rpc/rpc.js';
-import type { Init } from '../../../src/wire/protobuf/codec.js';
+import type { Init } from '../../../src/wire/protobuf/writer.js';
 import type { StreamHandler, Transport } from '../../../src/wire/transport.js';
 import { errorOf } from '../../support/errors.js';
 import { VirtualClock } from '../../support/virtual-clock.js';

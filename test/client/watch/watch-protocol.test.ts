@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { methods } from '../../../src/gen/methods.js';
-import { encode } from '../../../src/wire/protobuf/codec.js';
+import { encode } from '../../../src/wire/protobuf/writer.js';
 import { openClient } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { answerHeaders } from '../../support/http2-calls.js';

@@ -8,8 +8,9 @@ import {
   serverError,
 } from '../../../src/testing/memory/service.js';
 import { ErrorCode, StreamError } from '../../../src/wire/http2/frame.js';
-import { decode, encode } from '../../../src/wire/protobuf/codec.js';
+import { decode } from '../../../src/wire/protobuf/reader.js';
 import type { Method } from '../../../src/wire/protobuf/schema.js';
+import { encode } from '../../../src/wire/protobuf/writer.js';
 import { Calls } from '../calls.js';
 import type { Link } from '../network.js';
 import type { ByteNetwork } from './network.js';

@@ -12,8 +12,9 @@ import {
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { methods } from '../../../src/gen/methods.js';
-import { type Codec, decode, encode, type Init } from '../../../src/wire/protobuf/codec.js';
-import type { Method } from '../../../src/wire/protobuf/schema.js';
+import { decode } from '../../../src/wire/protobuf/reader.js';
+import type { Codec, Method } from '../../../src/wire/protobuf/schema.js';
+import { encode, type Init } from '../../../src/wire/protobuf/writer.js';
 
 /** Length, in bytes, of a gRPC message's prefix: the compressed flag (1 byte) and the message length (4 bytes). */
 const PREFIX_BYTES = 5;

@@ -12,8 +12,8 @@ import { registerLease } from '../../../src/testing/memory/lease-service.js';
 import { registerMaintenance } from '../../../src/testing/memory/maintenance-service.js';
 import { type ServerCall, StatusError, serverError } from '../../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../../src/testing/memory/settings.js';
-import type { Init } from '../../../src/wire/protobuf/codec.js';
 import type { Method } from '../../../src/wire/protobuf/schema.js';
+import type { Init } from '../../../src/wire/protobuf/writer.js';
 import { randomNumbers } from '../../load/rounds.js';
 import { ServiceBench, utf8 } from '../../support/memory-services.js';
 

@@ -3,7 +3,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { startEtcd } from '../../../scripts/etcd.js';
 import { listen, MemoryEtcd } from '../../../src/testing/index.js';
 import { health } from '../../../src/testing/memory/health-service.js';
-import { decode, encode } from '../../../src/wire/protobuf/codec.js';
+import { decode } from '../../../src/wire/protobuf/reader.js';
+import { encode } from '../../../src/wire/protobuf/writer.js';
 
 // These tests call the service `grpc.health.v1.Health` of a `MemoryEtcd`, as Kubernetes and gRPC clients do. The
 // answers must be those of a real etcd.

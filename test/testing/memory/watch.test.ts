@@ -10,7 +10,7 @@ import { type Event, EventType } from '../../../src/gen/mvccpb/kv.js';
 import { StatusError } from '../../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../../src/testing/memory/settings.js';
 import { registerWatch } from '../../../src/testing/memory/watch-service.js';
-import { encode, type Init } from '../../../src/wire/protobuf/codec.js';
+import { encode, type Init } from '../../../src/wire/protobuf/writer.js';
 import { CountingClock, type OpenStream, ServiceBench, text, utf8 } from '../../support/memory-services.js';
 
 type Stream = OpenStream<WatchRequest, WatchResponse>;

@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
 import { monotonicMs } from '../../../src/base/timers.js';
 import { methods } from '../../../src/gen/methods.js';
-import { encode } from '../../../src/wire/protobuf/codec.js';
+import { encode } from '../../../src/wire/protobuf/writer.js';
 import { errorOf } from '../../support/errors.js';
 import { ANSWER_FIELDS, answerHeaders, range, rangeAnswer, TRAILER_FIELDS } from '../../support/http2-calls.js';
 import { continuation, data, grpcMessage, headers } from '../../support/http2-frames.js';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { methods } from '../../../src/gen/methods.js';
-import { decode } from '../../../src/wire/protobuf/codec.js';
+import { decode } from '../../../src/wire/protobuf/reader.js';
 import { errorOf } from '../../support/errors.js';
 import { CREATE_WATCH, put, putBytes, range, rangeAnswer, watch } from '../../support/http2-calls.js';
 import { FLAG, rstStream, SETTING, settings, windowUpdate } from '../../support/http2-frames.js';

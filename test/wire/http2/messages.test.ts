@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { methods } from '../../../src/gen/methods.js';
-import { encode } from '../../../src/wire/protobuf/codec.js';
+import { encode } from '../../../src/wire/protobuf/writer.js';
 import { errorOf } from '../../support/errors.js';
 import {
   answerHeaders,

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { WatchResponse } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
-import { decode, encode, type Init } from '../../../src/wire/protobuf/codec.js';
+import { decode } from '../../../src/wire/protobuf/reader.js';
+import { encode, type Init } from '../../../src/wire/protobuf/writer.js';
 import { answerHeaders, CREATE_WATCH, type OpenWatch, trailers, watch } from '../../support/http2-calls.js';
 import { data, grpcMessage } from '../../support/http2-frames.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';

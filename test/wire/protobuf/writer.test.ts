@@ -12,8 +12,9 @@ import {
 import { methods } from '../../../src/gen/methods.js';
 import { Event, KeyValue } from '../../../src/gen/mvccpb/kv.js';
 import { encodeRequest } from '../../../src/wire/messages.js';
-import { type Codec, decode, encode, type Init } from '../../../src/wire/protobuf/codec.js';
-import { Writer } from '../../../src/wire/protobuf/writer.js';
+import { decode } from '../../../src/wire/protobuf/reader.js';
+import type { Codec } from '../../../src/wire/protobuf/schema.js';
+import { encode, type Init, Writer } from '../../../src/wire/protobuf/writer.js';
 
 describe('a number that the field type cannot represent', () => {
   it.each([2n ** 63n, -(2n ** 63n) - 1n, 2n ** 64n, 2n ** 200n])('is refused as int64: %s', (value) => {
