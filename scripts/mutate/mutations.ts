@@ -417,7 +417,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the decoder evicts an entry that still fits into the HPACK table',
-    file: 'src/wire/http2/hpack/tables.ts',
+    file: 'src/wire/http2/hpack.ts',
     find: 'while (this.#bytes > bytes && this.length > 0)',
     replace: 'while (this.#bytes >= bytes && this.length > 0)',
     tests: ['test/wire/http2/hpack-decoder'],

@@ -21,15 +21,19 @@ export {
 export { FrameReader } from './http2/frame-reader.js';
 export { FrameWriter } from './http2/frame-writer.js';
 export { HeaderReader, problemOfField } from './http2/header-reader.js';
-export { type HeaderList, HpackDecoder } from './http2/hpack/decoder.js';
-export { HpackEncoder, literalString, neverIndexedBytes, writeNeverIndexed } from './http2/hpack/encoder.js';
 export {
   entryBytes,
   type FixedFields,
   fixedFields,
   type HeaderField,
+  type HeaderList,
+  HpackDecoder,
+  HpackEncoder,
+  literalString,
+  neverIndexedBytes,
   STATIC_TABLE,
-} from './http2/hpack/tables.js';
+  writeNeverIndexed,
+} from './http2/hpack.js';
 export { http2Over } from './http2/http2-transport.js';
 export {
   MESSAGE_PREFIX_BYTES,

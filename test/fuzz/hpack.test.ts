@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect } from 'vitest';
 import { ConnectionError, ErrorCode } from '../../src/wire/http2/frame.js';
 import { HeaderReader } from '../../src/wire/http2/header-reader.js';
-import { HpackDecoder } from '../../src/wire/http2/hpack/decoder.js';
+import { HpackDecoder } from '../../src/wire/http2/hpack.js';
 import { responseFields } from '../../src/wire/http2/response.js';
 import { changedBytes } from '../support/changed-bytes.js';
 import { fromHex, fuzz, hex } from '../support/fuzz.js';

@@ -1,4 +1,4 @@
-import { decodeHuffman } from '../../src/wire/http2/hpack/huffman.js';
+import { decodeHuffman } from '../../src/wire/http2/huffman.js';
 
 // Encodes header blocks for the scripted peer in the tests, and decodes the header blocks that the client sends. RFC
 // 7541 defines the header blocks.

@@ -6,7 +6,7 @@ import { ConnectionError, ErrorCode, errorCodeName, MAX_STREAM_ID } from './fram
 import { FrameReader } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
 import { HeaderReader } from './header-reader.js';
-import { HpackEncoder } from './hpack/encoder.js';
+import { HpackEncoder } from './hpack.js';
 import { type FrameTarget, PeerFrames } from './peer-frames.js';
 import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';

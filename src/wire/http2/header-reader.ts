@@ -1,4 +1,4 @@
-import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
+import { type HeaderList, HpackDecoder } from './hpack.js';
 
 const MAX_CACHED_BYTES = 32;
 /** Maximum number of cached header blocks: the headers and the trailers of a successful response, and two more. */

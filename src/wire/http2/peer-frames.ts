@@ -12,7 +12,7 @@ import {
 } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import type { HeaderReader } from './header-reader.js';
-import type { HpackEncoder } from './hpack/encoder.js';
+import type { HpackEncoder } from './hpack.js';
 import type { PeerLimits } from './peer-limits.js';
 import { CONNECTION_WINDOW_BYTES, type PeerSettings } from './settings.js';
 

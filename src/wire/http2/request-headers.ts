@@ -1,7 +1,13 @@
 import type { Endpoint } from '../../host/index.js';
 import type { Metadata } from '../transport.js';
-import { neverIndexedBytes, writeNeverIndexed } from './hpack/encoder.js';
-import { entryBytes, type FixedFields, fixedFields, type HeaderField } from './hpack/tables.js';
+import {
+  entryBytes,
+  type FixedFields,
+  fixedFields,
+  type HeaderField,
+  neverIndexedBytes,
+  writeNeverIndexed,
+} from './hpack.js';
 
 const TIMEOUT_HEADER = 'grpc-timeout';
 /** The maximum number in the value of `grpc-timeout`, because gRPC allows at most eight digits. */

@@ -10,7 +10,7 @@ import {
 } from '../../base/index.js';
 import { ErrorCode, errorCodeName, StreamError } from './frame.js';
 import { problemOfField } from './header-reader.js';
-import type { HeaderList } from './hpack/decoder.js';
+import type { HeaderList } from './hpack.js';
 
 // Reads the headers and trailers of a response, and derives the status of a call from how its stream ended:
 // https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html

@@ -8,7 +8,7 @@ import {
   readUint32,
   writeUint32,
 } from './frame.js';
-import type { HpackEncoder } from './hpack/encoder.js';
+import type { HpackEncoder } from './hpack.js';
 
 /** Setting identifiers. RFC 9113, section 6.5.2. */
 export const Setting = {

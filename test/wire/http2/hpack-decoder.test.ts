@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ConnectionError } from '../../../src/wire/http2/frame.js';
-import { type HeaderList, HpackDecoder } from '../../../src/wire/http2/hpack/decoder.js';
+import { type HeaderList, HpackDecoder } from '../../../src/wire/http2/hpack.js';
 import { block, type Field, integer, STATIC_FIELDS, tableSize } from '../../support/http2-hpack.js';
 
 // These tests check the HPACK decoder: RFC 7541.

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { HpackDecoder } from '../../../src/wire/http2/hpack/decoder.js';
-import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from '../../../src/wire/http2/hpack/encoder.js';
+import { HpackDecoder, HpackEncoder, neverIndexedBytes, writeNeverIndexed } from '../../../src/wire/http2/hpack.js';
 import { BlockReader, type Field, type Written } from '../../support/http2-hpack.js';
 
 // These tests check the HPACK encoder: RFC 7541.

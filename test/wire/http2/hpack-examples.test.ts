@@ -1,7 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { HpackDecoder } from '../../../src/wire/http2/hpack/decoder.js';
-import { HpackEncoder } from '../../../src/wire/http2/hpack/encoder.js';
-import { STATIC_TABLE } from '../../../src/wire/http2/hpack/tables.js';
+import { HpackDecoder, HpackEncoder, STATIC_TABLE } from '../../../src/wire/http2/hpack.js';
 import { type Field, STATIC_FIELDS, tableSize } from '../../support/http2-hpack.js';
 
 // These tests check the examples of RFC 7541, appendix C, octet for octet.

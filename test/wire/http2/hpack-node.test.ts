@@ -12,8 +12,7 @@ import { type AddressInfo, createServer, type Socket, connect as tcpConnect } fr
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { AsyncQueue } from '../../../src/base/queues.js';
-import { HpackDecoder } from '../../../src/wire/http2/hpack/decoder.js';
-import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from '../../../src/wire/http2/hpack/encoder.js';
+import { HpackDecoder, HpackEncoder, neverIndexedBytes, writeNeverIndexed } from '../../../src/wire/http2/hpack.js';
 import { continuation, FLAG, type Frame, headers, PREFACE, settings, settingsAck } from '../../support/http2-frames.js';
 import type { Field } from '../../support/http2-hpack.js';
 import { Http2Socket } from '../../support/http2-socket.js';

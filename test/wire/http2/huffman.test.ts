@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ConnectionError } from '../../../src/wire/http2/frame.js';
-import { decodeHuffman } from '../../../src/wire/http2/hpack/huffman.js';
+import { decodeHuffman } from '../../../src/wire/http2/huffman.js';
 
 // These tests check Huffman coding: RFC 7541, section 5.2 and appendix B. hpack-node.test.ts checks printable octets
 // against node:http2.

@@ -1,4 +1,4 @@
-import { ConnectionError, ErrorCode } from '../frame.js';
+import { ConnectionError, ErrorCode } from './frame.js';
 
 /**
  * The length in bits of each octet's code: RFC 7541, appendix B. The codes follow from the lengths, because the Huffman
