@@ -120,14 +120,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the deadline of a lease ignores the boot clock',
-    file: 'src/client/lease/moment.ts',
+    file: 'src/client/lease/keep-alive.ts',
     find: ', this.boot - then.boot);',
     replace: ');',
     tests: ['test/client/lease/suspended-machine'],
   },
   {
     bug: 'the deadline of a lease ignores the wall clock',
-    file: 'src/client/lease/moment.ts',
+    file: 'src/client/lease/keep-alive.ts',
     find: ', this.wall - then.wall, ',
     replace: ', ',
     tests: ['test/client/lease/suspended-machine'],

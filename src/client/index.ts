@@ -83,7 +83,7 @@ export {
   coreLayers,
   type Embedded,
 } from './layers.js';
-export { type KeepAlive as LeaseKeepAlive, lostWithClient } from './lease/keep-alive.js';
+export { type KeepAlive as LeaseKeepAlive, lostWithClient, Moment } from './lease/keep-alive.js';
 export { holdersOf, LeaseHolders } from './lease/lease-holders.js';
 export { type LeaseLike, leaseIdOf, leaseIdOrNone } from './lease/lease-id.js';
 export {
@@ -98,7 +98,6 @@ export {
   REPEATABLE_GRANT,
   type TimeToLive,
 } from './lease/leases.js';
-export { Moment } from './lease/moment.js';
 export { namespaceCore } from './namespace.js';
 export { type Raw, rawStubs, type Stub, stubOf } from './raw.js';
 export { type Access, Auth, type Login, type Permission } from './services/auth.js';

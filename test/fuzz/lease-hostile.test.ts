@@ -5,7 +5,7 @@ import { ClientEvents } from '../../src/base/log.js';
 import { STATUS_CODES } from '../../src/base/status.js';
 import { errorFromStatus } from '../../src/base/status-error.js';
 import type { KeepAlive } from '../../src/client/lease/keep-alive.js';
-import { Moment } from '../../src/client/lease/moment.js';
+import { Moment } from '../../src/client/lease/keep-alive.js';
 import { RenewalStream } from '../../src/client/lease/renewal-stream.js';
 import { LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';

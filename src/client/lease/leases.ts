@@ -23,9 +23,8 @@ import {
   withObserver,
 } from '../../rpc/index.js';
 import { keyOf } from '../kv/key-value.js';
-import { type KeepAlive as LeaseKeepAlive, leaseLost } from './keep-alive.js';
+import { type KeepAlive as LeaseKeepAlive, leaseLost, Moment } from './keep-alive.js';
 import { type LeaseLike, leaseIdOf } from './lease-id.js';
-import { Moment } from './moment.js';
 import type { RenewalStream } from './renewal-stream.js';
 
 /** The longest TTL in seconds without `allowLongTtl`. */

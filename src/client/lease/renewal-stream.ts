@@ -2,8 +2,7 @@ import { Deadlines, type EtcdError, type Expiring, monotonicMs, type Reason } fr
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../../gen/etcdserverpb/rpc.js';
 import * as leaseMethods from '../../gen/methods/lease.js';
 import { type NextStream, ResumableStream, type Rpc } from '../../rpc/index.js';
-import { KeepAlive, type KeepAliveScope, leaseLost, lostWithClient } from './keep-alive.js';
-import { Moment } from './moment.js';
+import { KeepAlive, type KeepAliveScope, leaseLost, lostWithClient, Moment } from './keep-alive.js';
 
 /**
  * The client renews a lease this many times in one TTL: a renewal is due when a third of the TTL has passed. If the

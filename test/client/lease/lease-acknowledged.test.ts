@@ -1,8 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Deadlines } from '../../../src/base/timers.js';
-import { KeepAlive } from '../../../src/client/lease/keep-alive.js';
-import { Moment } from '../../../src/client/lease/moment.js';
+import { KeepAlive, Moment } from '../../../src/client/lease/keep-alive.js';
 import { RenewalStream } from '../../../src/client/lease/renewal-stream.js';
 import { methods } from '../../../src/gen/methods.js';
 import { ROOT } from '../../support/auth-etcd.js';

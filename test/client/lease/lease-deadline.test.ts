@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Deadlines, monotonicMs, pause } from '../../../src/base/timers.js';
-import { KeepAlive, leaseLost } from '../../../src/client/lease/keep-alive.js';
-import { Moment } from '../../../src/client/lease/moment.js';
+import { KeepAlive, leaseLost, Moment } from '../../../src/client/lease/keep-alive.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { blockEventLoop } from '../../support/block.js';

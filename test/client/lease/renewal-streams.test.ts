@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { EtcdError } from '../../../src/base/etcd-error.js';
 import { ClientEvents } from '../../../src/base/log.js';
 import type { KeepAlive } from '../../../src/client/lease/keep-alive.js';
-import { Moment } from '../../../src/client/lease/moment.js';
+import { Moment } from '../../../src/client/lease/keep-alive.js';
 import { RenewalStream } from '../../../src/client/lease/renewal-stream.js';
 import type { LeaseKeepAliveRequest } from '../../../src/gen/etcdserverpb/rpc.js';
 import { Rpc } from '../../../src/rpc/rpc.js';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ClientEvents } from '../../../src/base/log.js';
-import { Moment } from '../../../src/client/lease/moment.js';
+import { Moment } from '../../../src/client/lease/keep-alive.js';
 import { RenewalStream } from '../../../src/client/lease/renewal-stream.js';
 import type { LeaseKeepAliveRequest } from '../../../src/gen/etcdserverpb/rpc.js';
 import { Rpc } from '../../../src/rpc/rpc.js';
