@@ -1,4 +1,4 @@
-import { NO_BYTES } from '../../base/index.js';
+import { latin1Of, NO_BYTES } from '../../base/index.js';
 import { ConnectionError, ErrorCode } from './frame.js';
 import { decodeHuffman } from './huffman.js';
 
@@ -377,14 +377,8 @@ export class HpackDecoder {
     const start = this.#at;
     if (length > this.#end - start) throw invalid('a string that is longer than its block');
     this.#at += length;
-    return huffman ? decodeHuffman(this.#bytes, start, this.#at) : latin1(this.#bytes, start, this.#at);
+    return huffman ? decodeHuffman(this.#bytes, start, this.#at) : latin1Of(this.#bytes.subarray(start, this.#at));
   }
-}
-
-function latin1(bytes: Uint8Array, start: number, end: number): string {
-  let text = '';
-  for (let at = start; at < end; at += 1) text += String.fromCharCode(bytes[at] as number);
-  return text;
 }
 
 function invalid(problem: string): ConnectionError {
