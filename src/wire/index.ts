@@ -35,13 +35,6 @@ export {
   writeNeverIndexed,
 } from './http2/hpack.js';
 export { http2Over } from './http2/http2-transport.js';
-export {
-  MESSAGE_PREFIX_BYTES,
-  MessageAssembler,
-  type MessageReceiver,
-  SendQueue,
-  writeMessage,
-} from './http2/message-framing.js';
 export { type FrameTarget, PeerFrames, type PeerStream } from './http2/peer-frames.js';
 export { PeerLimits } from './http2/peer-limits.js';
 export { errorOfReset, percentDecoded } from './http2/response.js';
@@ -54,7 +47,18 @@ export {
   Setting,
   STREAM_WINDOW_BYTES,
 } from './http2/settings.js';
-export { checkMetadata, decodeResponse, encodeRequest, isPrintable, responseTooLarge } from './messages.js';
+export {
+  checkMetadata,
+  decodeResponse,
+  encodeRequest,
+  isPrintable,
+  MESSAGE_PREFIX_BYTES,
+  MessageAssembler,
+  type MessageReceiver,
+  responseTooLarge,
+  SendQueue,
+  writeMessage,
+} from './messages.js';
 export { decode, MAX_DEPTH, Reader } from './protobuf/reader.js';
 export {
   type Codec,

@@ -1,6 +1,6 @@
 import { UniqueQueue } from '../../base/index.js';
+import { MESSAGE_PREFIX_BYTES } from '../messages.js';
 import { ConnectionError, DEFAULT_WINDOW_BYTES, ErrorCode, MAX_WINDOW_BYTES, StreamError } from './frame.js';
-import { MESSAGE_PREFIX_BYTES } from './message-framing.js';
 import type { PeerSettings } from './settings.js';
 
 // Flow control: RFC 9113, sections 5.2 and 6.9. A DATA frame counts against two windows, the window of its stream and

@@ -1,4 +1,5 @@
 import { after, NO_BYTES } from '../../base/index.js';
+import { MESSAGE_PREFIX_BYTES, writeMessage } from '../messages.js';
 import type { Metadata } from '../transport.js';
 import {
   CONNECTION_PREFACE,
@@ -9,7 +10,6 @@ import {
   writeFrameHeader,
   writeUint32,
 } from './frame.js';
-import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-framing.js';
 import { callFieldsBytes, writeCallFields } from './request-headers.js';
 import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
 

@@ -2,8 +2,8 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { UniqueQueue } from '../../../src/base/queues.js';
 import { Deadlines, type Expiring } from '../../../src/base/timers.js';
 import { SendFlow } from '../../../src/wire/http2/flow-control.js';
-import { SendQueue } from '../../../src/wire/http2/message-framing.js';
 import { PeerSettings } from '../../../src/wire/http2/settings.js';
+import { SendQueue } from '../../../src/wire/messages.js';
 import { growth, MAX_GROWTH } from '../../support/measure.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
