@@ -29,6 +29,7 @@ export {
   pause,
   type Reason,
   randomId,
+  readUint32,
   replaceEnvironment,
   settledWithin,
   statusCode,
@@ -36,6 +37,7 @@ export {
   toBase64,
   toBytes,
   validTextOf,
+  writeUint32,
 } from './base/index.js';
 export { remedyOf } from './base/reason-texts.js';
 export {
@@ -234,7 +236,6 @@ export {
   percentDecoded,
   Reader,
   readUint31,
-  readUint32,
   type ScalarType,
   SETTING_BYTES,
   Setting,
@@ -244,5 +245,4 @@ export {
   writeFrameHeader,
   writeMessage,
   writeNeverIndexed,
-  writeUint32,
 } from './wire/index.js';

@@ -164,6 +164,25 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   return joined;
 }
 
+/** Writes an unsigned 32-bit integer at index `at`, with the most significant byte first, as HTTP/2 and gRPC do. */
+export function writeUint32(bytes: Uint8Array, at: number, value: number): void {
+  bytes[at] = value >>> 24;
+  bytes[at + 1] = value >>> 16;
+  bytes[at + 2] = value >>> 8;
+  bytes[at + 3] = value;
+}
+
+/** Reads an integer that `writeUint32` has written. */
+export function readUint32(bytes: Uint8Array, at: number): number {
+  return (
+    (((bytes[at] as number) << 24) |
+      ((bytes[at + 1] as number) << 16) |
+      ((bytes[at + 2] as number) << 8) |
+      (bytes[at + 3] as number)) >>>
+    0
+  );
+}
+
 /** Returns a random number from 1 to 2^63 - 1, for lease IDs, which are positive, and for keys that must be unique. */
 export function randomId(): bigint {
   const [random = 0n] = environment.crypto.getRandomValues(new BigUint64Array(1));

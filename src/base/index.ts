@@ -48,10 +48,12 @@ export {
   ownBytes,
   plain,
   randomId,
+  readUint32,
   textOf,
   toBase64,
   toBytes,
   validTextOf,
+  writeUint32,
 } from './bytes.js';
 export { environment, replaceEnvironment } from './environment.js';
 export {

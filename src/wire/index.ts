@@ -13,13 +13,10 @@ export {
   FrameType,
   MAX_STREAM_ID,
   readUint31,
-  readUint32,
   StreamError,
-  writeFrameHeader,
-  writeUint32,
 } from './http2/frame.js';
 export { FrameReader } from './http2/frame-reader.js';
-export { FrameWriter } from './http2/frame-writer.js';
+export { FrameWriter, writeFrameHeader } from './http2/frame-writer.js';
 export { HeaderReader, problemOfField } from './http2/header-reader.js';
 export {
   entryBytes,

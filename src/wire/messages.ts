@@ -1,5 +1,14 @@
-import { amended, copyOf, EtcdError, Fifo, invalidInput, NO_BYTES, readError } from '../base/index.js';
-import { readUint32, writeUint32 } from './http2/frame.js';
+import {
+  amended,
+  copyOf,
+  EtcdError,
+  Fifo,
+  invalidInput,
+  NO_BYTES,
+  readError,
+  readUint32,
+  writeUint32,
+} from '../base/index.js';
 import { decode, Reader } from './protobuf/reader.js';
 import type { Method } from './protobuf/schema.js';
 import { encode, type Init } from './protobuf/writer.js';

@@ -1,4 +1,4 @@
-import { plain } from '../../base/index.js';
+import { plain, readUint32, writeUint32 } from '../../base/index.js';
 import type { ByteStream, ByteStreamEvents } from '../../host/index.js';
 import {
   CONNECTION_PREFACE,
@@ -19,12 +19,10 @@ import {
   PeerFrames,
   PeerLimits,
   PeerSettings,
-  readUint32,
   SETTING_BYTES,
   SendFlow,
   Setting,
   STREAM_WINDOW_BYTES,
-  writeUint32,
 } from '../../wire/index.js';
 import { PingPolicy } from './ping-policy.js';
 import { type RequestFields, requestFields } from './request.js';

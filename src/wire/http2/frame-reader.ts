@@ -1,3 +1,4 @@
+import { readUint32 } from '../../base/index.js';
 import { ConnectionError, DEFAULT_MAX_FRAME_BYTES, ErrorCode, FRAME_HEADER_BYTES, readUint31 } from './frame.js';
 
 /** The letters "HTT", read as the length field of a frame. An answer that begins with these letters is in HTTP/1. */
@@ -82,7 +83,8 @@ export class FrameReader {
 }
 
 function payloadLength(bytes: Uint8Array, at: number): number {
-  const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
+  // The length has 24 bits. The type follows.
+  const length = readUint32(bytes, at) >>> 8;
   if (length <= DEFAULT_MAX_FRAME_BYTES) return length;
   if (length === HTTP1_LENGTH) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'the peer answers in HTTP/1');
   const problem = `a frame of ${length} bytes; allowed: at most ${DEFAULT_MAX_FRAME_BYTES} bytes`;

@@ -1,15 +1,7 @@
-import { after, NO_BYTES } from '../../base/index.js';
+import { after, NO_BYTES, writeUint32 } from '../../base/index.js';
 import { MESSAGE_PREFIX_BYTES, writeMessage } from '../messages.js';
 import type { Metadata } from '../transport.js';
-import {
-  CONNECTION_PREFACE,
-  DEFAULT_WINDOW_BYTES,
-  Flag,
-  FRAME_HEADER_BYTES,
-  FrameType,
-  writeFrameHeader,
-  writeUint32,
-} from './frame.js';
+import { CONNECTION_PREFACE, DEFAULT_WINDOW_BYTES, Flag, FRAME_HEADER_BYTES, FrameType } from './frame.js';
 import { callFieldsBytes, writeCallFields } from './request-headers.js';
 import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
 
@@ -202,4 +194,18 @@ export class FrameWriter {
   #finishSlab(): void {
     if (this.#end > this.#start) this.#full.push(this.#slab.subarray(this.#start, this.#end));
   }
+}
+
+export function writeFrameHeader(
+  bytes: Uint8Array,
+  at: number,
+  length: number,
+  type: number,
+  flags: number,
+  streamId: number,
+): void {
+  // The length has 24 bits, and the type has 8 bits.
+  writeUint32(bytes, at, (length << 8) | type);
+  bytes[at + 4] = flags;
+  writeUint32(bytes, at + 5, streamId);
 }

@@ -1,3 +1,5 @@
+import { readUint32 } from '../../base/index.js';
+
 /** The size of a frame header, which contains length, type, flags and stream identifier. RFC 9113, section 4.1. */
 export const FRAME_HEADER_BYTES = 9;
 /** The initial SETTINGS_MAX_FRAME_SIZE, which this client never raises. RFC 9113, section 6.5.2. */
@@ -80,39 +82,6 @@ export class StreamError extends ProtocolViolation {
 
 /** The first bytes that a client sends. RFC 9113, section 3.4. */
 export const CONNECTION_PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
-
-export function writeFrameHeader(
-  bytes: Uint8Array,
-  at: number,
-  length: number,
-  type: number,
-  flags: number,
-  streamId: number,
-): void {
-  bytes[at] = length >>> 16;
-  bytes[at + 1] = length >>> 8;
-  bytes[at + 2] = length;
-  bytes[at + 3] = type;
-  bytes[at + 4] = flags;
-  writeUint32(bytes, at + 5, streamId);
-}
-
-export function writeUint32(bytes: Uint8Array, at: number, value: number): void {
-  bytes[at] = value >>> 24;
-  bytes[at + 1] = value >>> 16;
-  bytes[at + 2] = value >>> 8;
-  bytes[at + 3] = value;
-}
-
-export function readUint32(bytes: Uint8Array, at: number): number {
-  return (
-    (((bytes[at] as number) << 24) |
-      ((bytes[at + 1] as number) << 16) |
-      ((bytes[at + 2] as number) << 8) |
-      (bytes[at + 3] as number)) >>>
-    0
-  );
-}
 
 /** Reads a stream identifier or a window size. Ignores the first bit, which is reserved. */
 export function readUint31(bytes: Uint8Array, at: number): number {

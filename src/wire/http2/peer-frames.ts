@@ -1,15 +1,6 @@
-import { concatBytes, textOf } from '../../base/index.js';
+import { concatBytes, readUint32, textOf } from '../../base/index.js';
 import { ReceiveWindow, type Sender, type SendFlow } from './flow-control.js';
-import {
-  ConnectionError,
-  ErrorCode,
-  errorCodeName,
-  Flag,
-  FrameType,
-  readUint31,
-  readUint32,
-  StreamError,
-} from './frame.js';
+import { ConnectionError, ErrorCode, errorCodeName, Flag, FrameType, readUint31, StreamError } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import type { HeaderReader } from './header-reader.js';
 import type { HpackEncoder } from './hpack.js';

@@ -1,3 +1,4 @@
+import { readUint32, writeUint32 } from '../../base/index.js';
 import type { TransportOptions } from '../transport.js';
 import {
   ConnectionError,
@@ -5,8 +6,6 @@ import {
   DEFAULT_WINDOW_BYTES,
   ErrorCode,
   MAX_WINDOW_BYTES,
-  readUint32,
-  writeUint32,
 } from './frame.js';
 import type { HpackEncoder } from './hpack.js';
 
@@ -79,7 +78,7 @@ export class PeerSettings {
       throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, `SETTINGS of ${end - start} bytes`);
     }
     for (let at = start; at < end; at += SETTING_BYTES) {
-      const setting = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+      const setting = readUint32(bytes, at) >>> 16;
       const value = readUint32(bytes, at + 2);
       switch (setting) {
         case Setting.HEADER_TABLE_SIZE:

@@ -1,10 +1,10 @@
+import { readUint32 } from '../../../src/base/bytes.js';
 import {
   CONNECTION_PREFACE,
   ErrorCode,
   errorCodeName,
   FRAME_HEADER_BYTES,
   FrameType,
-  readUint32,
 } from '../../../src/wire/http2/frame.js';
 
 /** The names of the frame types, by type. */
