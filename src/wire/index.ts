@@ -1,7 +1,7 @@
 export { connectFailed } from './connect-failed.js';
 export { defaultTransport } from './default-transport.js';
 export { type Http2Options, http2 } from './http2/factory.js';
-export { ReceiveWindow, SendFlow } from './http2/flow-control.js';
+export { PeerLimits, ReceiveWindow, SendFlow } from './http2/flow-control.js';
 export {
   CONNECTION_PREFACE,
   ConnectionError,
@@ -33,7 +33,6 @@ export {
 } from './http2/hpack.js';
 export { http2Over } from './http2/http2-transport.js';
 export { type FrameTarget, PeerFrames, type PeerStream } from './http2/peer-frames.js';
-export { PeerLimits } from './http2/peer-limits.js';
 export { errorOfReset, percentDecoded } from './http2/response.js';
 export {
   CONNECTION_WINDOW_BYTES,

@@ -1,14 +1,13 @@
 import { after, amended, type EtcdError, monotonicMs, type Outcome, plain, type Reason } from '../../base/index.js';
 import { type ByteStream, type Endpoint, type OpenByteStream, type TlsOptions, tlsForDial } from '../../host/index.js';
 import { connectFailed } from '../connect-failed.js';
-import { SendFlow } from './flow-control.js';
+import { PeerLimits, SendFlow } from './flow-control.js';
 import { ConnectionError, ErrorCode, errorCodeName, MAX_STREAM_ID } from './frame.js';
 import { FrameReader } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
 import { HeaderReader } from './header-reader.js';
 import { HpackEncoder } from './hpack.js';
 import { type FrameTarget, PeerFrames } from './peer-frames.js';
-import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
 import { callListBytes, grpcTimeout, RequestHeaders } from './request-headers.js';
 import { connectionLost, type ResponseFields, requestHeadersTooLarge, responseFields } from './response.js';

@@ -1,10 +1,10 @@
 import { concatBytes, readUint32, textOf } from '../../base/index.js';
+import type { PeerLimits } from './flow-control.js';
 import { ReceiveWindow, type Sender, type SendFlow } from './flow-control.js';
 import { ConnectionError, ErrorCode, errorCodeName, Flag, FrameType, readUint31, StreamError } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import type { HeaderReader } from './header-reader.js';
 import type { HpackEncoder } from './hpack.js';
-import type { PeerLimits } from './peer-limits.js';
 import { CONNECTION_WINDOW_BYTES, type PeerSettings } from './settings.js';
 
 /** Maximum length in bytes of a header block with its CONTINUATION frames. etcd sends a few hundred bytes. */

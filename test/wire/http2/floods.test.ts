@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { PeerLimits } from '../../../src/wire/http2/peer-limits.js';
+import { PeerLimits } from '../../../src/wire/http2/flow-control.js';
 import { errorOf } from '../../support/errors.js';
 import { ANSWER_FIELDS, CREATE_WATCH, put, range, rangeAnswer, watch } from '../../support/http2-calls.js';
 import {
