@@ -41,8 +41,8 @@ const { values, positionals } = parseArgs({
   },
   allowPositionals: true,
 });
-/** Writes a line to stderr, at most each second. */
-const showProgress = atMostEverySecond((line) => void process.stderr.write(`${line}\n`));
+/** Writes a line to stderr, but not more often than a reader needs. */
+const showProgress = atMostEvery(process.stderr.isTTY ? 1_000 : 30_000, (line) => process.stderr.write(`${line}\n`));
 const names = SCENARIOS.map(({ name }) => name).filter((name) => new RegExp(values.only, 'i').test(name));
 
 const isValid = Number(values.minutes) > 0 && Number(values.faults) >= 0 && names.length > 0;
@@ -182,10 +182,10 @@ async function replayFile(file: string): Promise<void> {
   }
 }
 
-function atMostEverySecond(write: (line: string) => void): (line: string) => void {
-  let writtenMs = 0;
+function atMostEvery(intervalMs: number, write: (line: string) => void): (line: string) => void {
+  let writtenMs = performance.now();
   return (line) => {
-    if (performance.now() < writtenMs + 1_000) return;
+    if (performance.now() < writtenMs + intervalMs) return;
     writtenMs = performance.now();
     write(line);
   };
