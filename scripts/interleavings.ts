@@ -16,7 +16,7 @@ import { MUTATIONS } from './mutate/mutations.js';
 // Plays all orders of the events of small scenarios of locks and other primitives, and prints how many there were.
 
 const USAGE = `npm run test:interleavings -- [--faults F] [--minutes M] [--only REGEX] [--save FILE] [--checkpoint FOLDER]
-       npm run test:interleavings -- --only REGEX --replay FILE
+       npm run test:interleavings -- --replay FILE
        npm run test:interleavings -- --mutations [--minutes M] [REGEX]
 
 --faults is the maximum number of faults in an order, 1 by default. --minutes limits the time, 10 by default. --only
@@ -66,7 +66,8 @@ async function exploreAll(): Promise<void> {
     if (failure === undefined) return;
     process.exitCode = 1;
     console.log([...failure.plan.map((label) => `planned: ${label}`), ...failure.trace].join('\n'));
-    if (values.save !== undefined) writeFileSync(values.save, JSON.stringify(failure));
+    if (values.save !== undefined)
+      writeFileSync(values.save, JSON.stringify({ scenario: name, ...failure } satisfies SavedFailure));
   });
 }
 
@@ -88,10 +89,12 @@ async function findMutations(): Promise<void> {
   }
 }
 
-/** Whether the order that finds a bug breaks a rule without the bug, too. Then the judges are wrong. */
+/**
+ * Whether the order that finds a bug breaks a rule without the bug, too. Then the judges are wrong. Most of these orders
+ * contain events that do not happen without the bug, so they cannot be played.
+ */
 async function isBrokenWithoutBug(scenario: string, failure: Failure): Promise<boolean> {
   const wanted = SCENARIOS.find(({ name }) => name === scenario) as (typeof SCENARIOS)[number];
-  // Without the bug, the order may contain other events, and so cannot be played.
   const problem = await replay(wanted, failure).catch(() => undefined);
   if (problem !== undefined) console.log(`WITHOUT THE BUG, TOO: ${problem}`);
   return problem !== undefined;
@@ -120,6 +123,8 @@ async function inThreads(
   const end = (progress: Progress): void => {
     if (open.delete(progress)) onEnd(progress);
   };
+  const hasEnded = ({ work }: Progress): boolean => work.failure !== undefined || work.isComplete;
+  for (const progress of open) if (hasEnded(progress)) end(progress);
   /** The turns that the threads play. */
   const running = new Set<Promise<void>>();
   const work = async (): Promise<void> => {
@@ -133,7 +138,7 @@ async function inThreads(
       }
       const turn = playTurn(worker, progress, limits).then(() => {
         running.delete(turn);
-        if (progress.work.failure !== undefined || progress.work.isComplete) end(progress);
+        if (hasEnded(progress)) end(progress);
       });
       running.add(turn);
       await turn;
@@ -173,13 +178,18 @@ function fileOf(name: string): string {
   return join(values.checkpoint ?? '', `${name.replaceAll(' ', '-')}-${values.faults}.json`);
 }
 
+/** What `--save` writes. */
+interface SavedFailure extends Failure {
+  readonly scenario: string;
+}
+
 async function replayFile(file: string): Promise<void> {
-  const failure = JSON.parse(readFileSync(file, 'utf8')) as Failure;
-  for (const scenario of SCENARIOS.filter(({ name }) => names.includes(name))) {
-    const problem = await replay(scenario, failure);
-    console.log(`${scenario.name}: ${problem ?? 'no rule is broken'}`);
-    if (problem !== undefined) process.exitCode = 1;
-  }
+  const failure = JSON.parse(readFileSync(file, 'utf8')) as SavedFailure;
+  const scenario = SCENARIOS.find(({ name }) => name === failure.scenario);
+  if (scenario === undefined) throw new Error(`no scenario has the name ${failure.scenario}`);
+  const problem = await replay(scenario, failure);
+  console.log(`${scenario.name}: ${problem ?? 'no rule is broken'}`);
+  if (problem !== undefined) process.exitCode = 1;
 }
 
 function atMostEvery(intervalMs: number, write: (line: string) => void): (line: string) => void {

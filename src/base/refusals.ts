@@ -41,7 +41,7 @@ export const REFUSALS: Readonly<Record<string, Proofs>> = {
   '/etcdserverpb.Lease/LeaseGrant': { inconclusive: ['NoSpace'] },
   // Before etcd 3.7, only the member that received the transaction checks the reads outside of nested transactions. The
   // other members remove these reads (`removeNeedlessRangeReqs`, etcd issue 18667). For transactions without such
-  // reads, `withProof` in channel/refusals.ts changes the outcome.
+  // reads, `withProof` in rpc/proofs.ts changes the outcome.
   '/etcdserverpb.KV/Txn': { inconclusive: ['NoSpace', 'PermissionDenied', 'Compacted', 'FutureRev'] },
   // Each member compares the number of learners with its own `--max-learners` (`ValidateMaxLearnerConfig`).
   '/etcdserverpb.Cluster/MemberAdd': { inconclusive: ['TooManyLearners'] },

@@ -53,8 +53,7 @@ export class Arena {
   readonly server: MemoryEtcd;
   /** The first rule that the history broke. */
   problem: string | undefined;
-  /** The lease that the server refuses to renew: the user may not write one of its keys. */
-  refusedLease: bigint | undefined;
+  #refusedLease: bigint | undefined;
   readonly #parties: Party[] = [];
   /** The parties that have not ended. */
   readonly #waiting = new Set<string>();
@@ -112,8 +111,15 @@ export class Arena {
     return this.#parties;
   }
 
+  /** Lets the server refuse to renew a lease, because the user may not write one of its keys. */
+  refuse(lease: bigint): void {
+    this.world.touch('refusal', 'write');
+    this.#refusedLease = lease;
+  }
+
   #refuses({ id }: Partial<LeaseKeepAliveRequest>): boolean {
-    return this.refusedLease !== undefined && id === this.refusedLease;
+    this.world.touch('refusal', 'read');
+    return this.#refusedLease !== undefined && id === this.#refusedLease;
   }
 
   /** Starts the parties, one after the other. `settle` waits for the promise callbacks of each. */
@@ -205,10 +211,10 @@ export class Arena {
       this.breaks(`the token of ${name} is ${token}, not greater than ${this.#greatestToken}`);
     if (token > this.#greatestToken) this.#greatestToken = token;
     if (isShared) this.#sharedTokens.add(token);
-    if (ms > 0) await unlessFailed(pause(ms, held.signal));
-    await unlessFailed(held.txn({ then: [op.put(FENCED, String(token))] }));
+    if (ms > 0) await this.unlessFailed(pause(ms, held.signal));
+    await this.unlessFailed(held.txn({ then: [op.put(FENCED, String(token))] }));
     this.leaves(name, holder);
-    if (!isKept) await unlessFailed(held.release());
+    if (!isKept) await this.unlessFailed(held.release());
   }
 
   /** Notes that a party that uses another client holds a key. */
@@ -231,6 +237,16 @@ export class Arena {
         this.breaks(`${holder.name} holds the lock together with ${other.name}`);
     this.#holders.add(holder);
     return holder;
+  }
+
+  /** Waits for a call that may fail because of a fault or a decision, or if the caller says so. */
+  async unlessFailed<T>(call: Promise<T>, { mayFail = false } = {}): Promise<T | undefined> {
+    try {
+      return await call;
+    } catch (error) {
+      if (!(error instanceof EtcdError) || (!mayFail && this.world.struck.length === 0)) throw error;
+      return undefined;
+    }
   }
 
   /** Adds a check that runs when all parties have ended. */
@@ -266,6 +282,7 @@ export class Arena {
 
   /** How often a key was put, also before its deletion. */
   putsOf(key: string): number {
+    this.world.touch(SERVER, 'read');
     return this.#changes.filter((change) => change.key === key && change.value !== undefined).length;
   }
 
@@ -281,6 +298,7 @@ export class Arena {
   }
 
   hasLease(id: bigint): boolean {
+    this.world.touch(SERVER, 'read');
     return this.server.member.leases.ids.includes(id);
   }
 
@@ -309,7 +327,7 @@ export class Arena {
     const kept = alive.filter(({ session }) => !session.signal.aborted);
     for (const { name, session, client } of alive) {
       this.world.party = name;
-      await unlessFailed(session.close());
+      await this.unlessFailed(session.close());
       this.world.party = name;
       await client.close({ drainMs: 0 });
     }
@@ -341,6 +359,7 @@ export class Arena {
   /** Notes each change, and checks each write through a lock when the server commits it: no later holder has written. */
   #judgeCommits(): void {
     let last = 0n;
+    let lastWriter = 0n;
     this.server.member.store.onCommit(({ changes }) => {
       for (const { key, kv, type } of changes) {
         const value = type === EventType.PUT ? textOf(kv.value) : undefined;
@@ -349,20 +368,13 @@ export class Arena {
         this.#leaseOf.set(`${key} ${kv.createRevision}`, kv.lease);
         if (key !== (FENCED as KeyId)) continue;
         const token = BigInt(value);
-        if (token < last) this.breaks(`the holder with token ${token} wrote after the one with token ${last}`);
         // Readers hold the lock together, so their writes have no order.
-        if (!this.#sharedTokens.has(token)) last = token;
+        const isReader = this.#sharedTokens.has(token);
+        const least = isReader ? lastWriter : last;
+        if (token < least) this.breaks(`the holder with token ${token} wrote after the one with token ${least}`);
+        if (token > last) last = token;
+        if (!isReader) lastWriter = token;
       }
     });
-  }
-}
-
-/** Waits for a call that a fault may end. Other errors than those of the client are defects. */
-export async function unlessFailed<T>(call: Promise<T>): Promise<T | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (error instanceof EtcdError) return undefined;
-    throw error;
   }
 }

@@ -63,8 +63,7 @@ export class Exploration {
   /** Notes what `explore` has returned. */
   note(plan: readonly string[], explored: Checkpoint): void {
     const { faults, turn } = this.#plans.get(keyOf(plan)) as Plan;
-    const { failure, possible } = explored;
-    this.failure ??= failure;
+    const { possible } = explored;
     for (const { label, isFault } of possible) {
       const next = { plan: [...plan, label], faults: faults + (isFault ? 1 : 0), turn: FIRST_TURN };
       if (!plan.includes(label) && next.faults <= this.#maxFaults && !this.#plans.has(keyOf(next.plan)))
@@ -79,6 +78,7 @@ export class Exploration {
 
   #add(plan: Plan): void {
     this.#plans.set(keyOf(plan.plan), plan);
+    this.failure ??= plan.from?.failure;
     if (!plan.from?.isComplete) this.#queue.push(plan);
   }
 

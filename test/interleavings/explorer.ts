@@ -298,7 +298,7 @@ class History {
       if (hasEnded && events.length === 0) return this.#world.missing.length > 0;
       if (events.length === 0 || index === MAX_EVENTS) {
         const end = events.length === 0 ? 'nothing can happen' : `${MAX_EVENTS} events have happened`;
-        arena.breaks(`${arena.waiting.join(' and ')} still waits, and ${end}`);
+        arena.breaks(`${arena.waiting.join(' and ') || 'a message'} still waits, and ${end}`);
         return false;
       }
       const event = this.#choose(index, events);

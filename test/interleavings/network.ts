@@ -17,7 +17,7 @@ import type {
   Transport,
   UnaryCall,
 } from '../../src/wire/index.js';
-import { type Event, SERVER, type Unplanned, type World } from './world.js';
+import { type Event, SERVER, type Unplanned, type World, wayOf } from './world.js';
 
 function nameOf({ path }: { readonly path: string }): string {
   return path.slice(path.lastIndexOf('/') + 1);
@@ -72,6 +72,7 @@ class Connection implements Transport {
       const undos: (() => void)[] = [];
       const finish = (settle: () => void): void => {
         if (!this.#calls.delete(open)) return;
+        this.#world.touch(wayOf(label), 'write');
         for (const undo of undos) undo();
         settle();
       };
@@ -101,7 +102,7 @@ class Connection implements Transport {
         );
       };
       const isLate = (): boolean => !this.#calls.has(open) || this.#world.isKilled(this.#party);
-      this.#world.send(label, { label, at: SERVER, isLate, action: arrive });
+      this.#world.send(label, { label, at: SERVER, from: this.#party, isLate, action: arrive });
       // The copy may arrive at any time, also before the original.
       const copy = `${label}, the request is sent twice`;
       const arriveAgain = (): void => void this.#server.unary(request).catch(() => {});
@@ -115,8 +116,17 @@ class Connection implements Transport {
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request> {
     const label = this.#world.labelOf(`${this.#party}: stream ${nameOf(call.method)}`);
-    const toServer = (what: string, action: () => void): void =>
-      void this.#send(`requests of ${label}`, this.#world.labelOf(`${label}, ${what}`), SERVER, action);
+    const isLate = (): boolean => this.#world.isKilled(this.#party);
+    const toServer = (what: string, action: () => void): void => {
+      const message = {
+        label: this.#world.labelOf(`${label}, ${what}`),
+        at: SERVER,
+        from: this.#party,
+        isLate,
+        action,
+      };
+      this.#world.send(`requests of ${label}`, message);
+    };
     let stream: OutgoingStream<Request> | undefined;
     /** Functions that lose the responses on their way. */
     const losses: (() => void)[] = [];
@@ -170,6 +180,7 @@ class Connection implements Transport {
   }
 
   #breaks(): readonly (Event & Unplanned)[] {
+    // If only one call is open, the loss of its request or answer is the same fault. The server notices no break.
     const isOpen = this.#streams.size > 0 || this.#calls.size > 1;
     if (!isOpen || this.#world.isFrozen(this.#party) || this.#world.isKilled(this.#party)) return [];
     const action = (): void => {

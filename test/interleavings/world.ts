@@ -9,6 +9,7 @@ const SPREAD = 0x9e3779b97f4a7c15n;
 /** The party of an event that concerns all parties, such as the passing of time. */
 const ALL = 'all';
 export const SERVER = 'server';
+const SLOWER = 'messages are slower than ';
 
 /** Something that may happen next. */
 export interface Event {
@@ -30,6 +31,14 @@ export interface Unplanned {
 /** What an event has read or written: the state of a party, of the server, or of a judge. */
 export type Touched = Readonly<Record<string, 'read' | 'write'>>;
 
+/**
+ * What an arriving request touches, and an event after which the request may arrive later than time passes: the end of
+ * its call, or of its party.
+ */
+export function wayOf(what: string): string {
+  return `way of ${what}`;
+}
+
 /** Whether both orders of two events lead to the same state. */
 export function areIndependent(a: Touched, b: Touched): boolean {
   if (ALL in a || ALL in b) return false;
@@ -37,6 +46,8 @@ export function areIndependent(a: Touched, b: Touched): boolean {
 }
 
 interface Message extends Omit<Event, 'isLate'> {
+  /** The party that has sent a message to the server. */
+  readonly from?: string;
   readonly isLate?: () => boolean;
 }
 
@@ -102,7 +113,9 @@ export class World {
         },
       },
       setTimeout: (action, delayMs) => this.#startTimer(action, delayMs),
-      clearTimeout: (timer) => void this.#timers.delete(timer as Timer),
+      clearTimeout: (timer) => {
+        if (this.#timers.delete(timer as Timer)) this.#touchClock();
+      },
       setImmediate: (action) => this.#startTimer(action, 0),
     });
   }
@@ -167,6 +180,11 @@ export class World {
     return this.#plan.has(label) && !this.struck.includes(label);
   }
 
+  /** Whether the history plans that messages are slower than a timer, and they have not been so far. */
+  get #isSlowDue(): boolean {
+    return this.isUnsafe && this.missing.some((label) => label.startsWith(SLOWER));
+  }
+
   /** The planned faults and decisions that have not happened yet. */
   get missing(): readonly string[] {
     return [...this.#plan].filter((label) => !this.struck.includes(label));
@@ -190,11 +208,19 @@ export class World {
   kill(party: string): void {
     this.#killed.add(party);
     for (const timer of this.#timers) if (timer.party === party) this.#timers.delete(timer);
+    this.touch(wayOf(party), 'write');
+    this.#touchClock();
+  }
+
+  /** Notes that timers start or stop, if the history plans that messages are slower than a timer. */
+  #touchClock(): void {
+    if (this.#isSlowDue) this.touch('clock', 'write');
   }
 
   /** Stops a process, until an event lets it go on. This event happens at any time, but not more than `maxMs` later. */
   freeze(party: string, maxMs: number): void {
     this.#frozen.set(party, this.#nowMs + maxMs);
+    this.#touchClock();
   }
 
   isFrozen(party: string): boolean {
@@ -206,8 +232,8 @@ export class World {
   }
 
   /**
-   * Returns the events that may happen next. Time passes only when no message is on its way: if a message is slower than
-   * a timer, that is a fault. After the end of all parties, no time passes.
+   * Returns the events that may happen next. Time passes only when no message that is in time is on its way: if such a
+   * message is slower than a timer, that is a fault. After the end of all parties, no time passes.
    */
   events(hasEnded: boolean): readonly Event[] {
     const pending = this.#pending;
@@ -216,17 +242,19 @@ export class World {
     const planned: Event[] = this.#sources
       .flatMap((each) => each())
       .filter(({ label, isFault }) => this.mustHappen(label, isFault));
-    const time: Event[] = [];
-    for (const timer of hasEnded ? [] : this.#nextTimers) {
-      const label = `${timer.label}, ${timer.dueMs - START_MS} ms`;
-      const action = (): void => this.#fire(timer);
-      if (inTime.length === 0) time.push({ label, at: ALL, action });
-      else {
-        const slow = `messages are slower than ${label}`;
-        if (this.mustHappen(slow)) planned.push({ label: slow, at: ALL, action });
-      }
-    }
-    return [...inTime, ...time, ...late, ...planned];
+    const next = hasEnded ? [] : this.#nextTimers;
+    const time = next.map((timer): Event => {
+      return { label: this.#labelAt(timer), at: ALL, action: () => this.#fire(timer) };
+    });
+    if (inTime.length === 0) return [...time, ...late, ...planned];
+    // In another order of events, other timers may be the next ones.
+    if (!hasEnded) for (const timer of this.#firstTimers) this.mustHappen(SLOWER + this.#labelAt(timer));
+    const slow = time.map((event): Event => ({ ...event, label: SLOWER + event.label }));
+    return [...inTime, ...late, ...planned, ...slow.filter(({ label }) => this.mustHappen(label))];
+  }
+
+  #labelAt({ label, dueMs }: Timer): string {
+    return `${label}, ${dueMs - START_MS} ms`;
   }
 
   /** The timers of parties that still run, for the check that nothing is left. */
@@ -247,14 +275,10 @@ export class World {
       return { label: `${party} goes on`, at: party, isLate, action };
     });
     // The timers that came due while their party stood still.
-    const late = new Map<string, Event>();
-    for (const timer of this.#timers) {
-      const { party, dueMs } = timer;
-      if (dueMs >= this.#nowMs || !this.#runs(party) || late.has(party)) continue;
-      const first = this.#firstTimer((each) => each.party === party) as Timer;
-      late.set(party, { label: `${first.label}, late`, at: party, action: () => this.#fire(first) });
-    }
-    return [...messages, ...late.values(), ...thaws];
+    const late = this.#firstTimers
+      .filter(({ dueMs }) => dueMs < this.#nowMs)
+      .map((timer) => ({ label: `${timer.label}, late`, at: timer.party, action: () => this.#fire(timer) }));
+    return [...messages, ...late, ...thaws];
   }
 
   #runs(party: string): boolean {
@@ -277,6 +301,8 @@ export class World {
 
   #arrive(channel: string, message: Message): void {
     this.#remove(channel, message);
+    if (message.from !== undefined) this.touch(wayOf(message.from), 'read');
+    this.touch(wayOf(message.label), 'write');
     message.action();
   }
 
@@ -284,26 +310,25 @@ export class World {
     const label = this.labelOf(`${this.party}: timer`);
     const timer = { label, dueMs: this.#nowMs + Math.max(0, delayMs), party: this.party, action };
     if (!this.#killed.has(this.party)) this.#timers.add(timer);
+    this.#touchClock();
     return timer;
   }
 
-  /** The first timer that fulfills the condition, of a party that runs. */
-  #firstTimer(condition: (timer: Timer) => boolean): Timer | undefined {
-    let first: Timer | undefined;
-    for (const timer of this.#timers)
-      if ((first === undefined || timer.dueMs < first.dueMs) && this.#runs(timer.party) && condition(timer))
-        first = timer;
-    return first;
+  /** The timer of each party that runs which is due first. */
+  get #firstTimers(): readonly Timer[] {
+    const first = new Map<string, Timer>();
+    for (const timer of this.#timers) {
+      const other = first.get(timer.party);
+      if (this.#runs(timer.party) && (other === undefined || timer.dueMs < other.dueMs)) first.set(timer.party, timer);
+    }
+    return [...first.values()];
   }
 
-  /** The timers that are due next: the first one of each party. */
+  /** The timers that are due next: the first one of each party, unless it is late. */
   get #nextTimers(): readonly Timer[] {
-    const next = this.#firstTimer(({ dueMs }) => dueMs >= this.#nowMs);
-    const parties = new Map<string, Timer>();
-    for (const timer of this.#timers)
-      if (timer.dueMs === next?.dueMs && this.#runs(timer.party) && !parties.has(timer.party))
-        parties.set(timer.party, timer);
-    return [...parties.values()];
+    const timers = this.#firstTimers.filter(({ dueMs }) => dueMs >= this.#nowMs);
+    const dueMs = Math.min(...timers.map((timer) => timer.dueMs));
+    return timers.filter((timer) => timer.dueMs === dueMs);
   }
 
   #fire(timer: Timer): void {

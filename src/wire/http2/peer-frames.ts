@@ -1,6 +1,5 @@
 import { concatBytes, readUint32, textOf } from '../../base/index.js';
-import type { PeerLimits } from './flow-control.js';
-import { ReceiveWindow, type Sender, type SendFlow } from './flow-control.js';
+import { type PeerLimits, ReceiveWindow, type Sender, type SendFlow } from './flow-control.js';
 import { ConnectionError, ErrorCode, errorCodeName, Flag, FrameType, readUint31, StreamError } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import type { HeaderReader } from './header-reader.js';

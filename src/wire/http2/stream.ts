@@ -1,8 +1,7 @@
 import type { EtcdError } from '../../base/index.js';
 import { MessageAssembler, type MessageReceiver, SendQueue } from '../messages.js';
 import type { Metadata } from '../transport.js';
-import type { PeerLimits } from './flow-control.js';
-import { ReceiveWindow, type SendFlow } from './flow-control.js';
+import { type PeerLimits, ReceiveWindow, type SendFlow } from './flow-control.js';
 import { ErrorCode, StreamError } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import type { PeerStream } from './peer-frames.js';
