@@ -861,8 +861,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a late put of a proclamation restores an old value',
     file: 'src/locks/election.ts',
-    find: "compare.modRevision(this.key, '==', this.#modRevision)",
-    replace: "compare.modRevision(this.key, '>', 0n)",
+    find: "compare.modRevision(key, '==', this.#modRevision)",
+    replace: "compare.modRevision(key, '>', 0n)",
     tests: ['test/locks/late-duplicates'],
   },
   {
