@@ -25,6 +25,8 @@ a file again. --checkpoint notes in the folder how far each scenario is. The nex
 --mutations introduces each known bug of test:mutations that a scenario must find, one at a time, for at most the
 minutes, and prints what finds it. REGEX selects bugs by their descriptions.
 `;
+/** How long a turn may take. A longer one means that the code under test runs in a loop. */
+const MAX_TURN_MS = 300_000;
 /** The program of the threads. It is compiled, because compiled code runs faster than code that tsx loads. */
 const WORKER = new URL('interleavings/explore-worker.ts', import.meta.url);
 
@@ -161,9 +163,11 @@ function nextTurn(open: ReadonlySet<Progress>): readonly [] | readonly [Progress
 async function playTurn(worker: Worker, progress: Progress, limits: Limits): Promise<void> {
   const { name, work } = progress;
   const startMs = performance.now();
-  const answer = once(worker, 'message');
+  const answer = once(worker, 'message', { signal: AbortSignal.timeout(MAX_TURN_MS) });
   worker.postMessage({ scenario: name, ...limits } satisfies Task);
-  const [explored] = (await answer) as [Checkpoint];
+  const [explored] = (await answer.catch((cause: unknown) => {
+    throw new Error(`${name}: the thread does not answer, with the plan ${JSON.stringify(limits.plan)}`, { cause });
+  })) as [Checkpoint];
   progress.usedMs += performance.now() - startMs;
   work.note(limits.plan, explored);
   showProgress(`${name}: ${work.plans} plans, ${work.played} orders played, ${work.pruned} pruned`);

@@ -16,8 +16,9 @@ interface Step {
 
 /** One choice of a history. */
 interface Choice {
-  /** The labels of the events that may happen here, and of those that no longer may after the chosen one. */
+  /** The labels of the events that may happen here. */
   labels: readonly string[];
+  /** Those of them that can no longer happen after the chosen event. */
   disabled: readonly string[];
   /** The labels of the events that the explorer plays here, each in a history of its own. */
   readonly wanted: string[];
@@ -33,6 +34,20 @@ interface Choice {
    * same state ("sleep set", Godefroid 1996).
    */
   readonly asleep: readonly Step[];
+}
+
+function newChoice(chosen: string, facts: Partial<Choice>): Choice {
+  return {
+    labels: [],
+    disabled: [],
+    wanted: [chosen],
+    chosen,
+    touched: {},
+    discards: [],
+    done: [],
+    asleep: [],
+    ...facts,
+  };
 }
 
 /** What the explorer has played, and where it stopped. It can be written as JSON. */
@@ -99,6 +114,7 @@ export async function explore(scenario: Scenario, limits: Limits): Promise<Check
   for (let count = 0; count < maxHistories && !isComplete && failure === undefined; count += 1) {
     if (await play(new History(scenario, plan, choices, choose))) pruned += 1;
     else played += 1;
+    if (failure !== undefined) break;
     wantReversals(choices);
     isComplete = !chooseNext(choices);
   }
@@ -125,18 +141,7 @@ export async function replay(
   scenario: Scenario,
   { plan, trace }: Omit<Failure, 'problem'>,
 ): Promise<string | undefined> {
-  const choices = trace.map(
-    (chosen): Choice => ({
-      labels: [chosen],
-      disabled: [],
-      wanted: [],
-      chosen,
-      touched: {},
-      discards: [],
-      done: [],
-      asleep: [],
-    }),
-  );
+  const choices = trace.map((chosen) => newChoice(chosen, {}));
   return (await new History(scenario, plan, choices, () => []).play()).problem;
 }
 
@@ -213,6 +218,8 @@ type Wanted = (events: readonly Event[]) => readonly Event[];
 
 /** One history. It repeats the given choices, and then plays the first wanted event each time. */
 class History {
+  /** The number of parties. */
+  parties = 0;
   readonly #scenario: Scenario;
   readonly #choices: Choice[];
   readonly #wanted: Wanted;
@@ -225,9 +232,6 @@ class History {
     this.#wanted = wanted;
     this.#world = new World(plan);
   }
-
-  /** The number of parties. */
-  parties = 0;
 
   get possible(): World['possible'] {
     return this.#world.possible;
@@ -329,19 +333,8 @@ class History {
     const awake = events.filter(({ label }) => !isIn(asleep, label));
     const wanted = this.#wanted(awake);
     const [chosen] = wanted;
-    if (chosen !== undefined) {
-      const { label } = chosen;
-      this.#choices.push({
-        labels,
-        disabled: [],
-        wanted: wanted.map((each) => each.label),
-        chosen: label,
-        touched: {},
-        discards: [],
-        done: [],
-        asleep,
-      });
-    }
+    if (chosen !== undefined)
+      this.#choices.push(newChoice(chosen.label, { labels, wanted: wanted.map(({ label }) => label), asleep }));
     return chosen;
   }
 }

@@ -28,11 +28,6 @@ function connectionLost(): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
 }
 
-/** A unary call whose answer the client has not received yet. */
-interface OpenCall {
-  fail(error: EtcdError): void;
-}
-
 /** Whether the server refuses a message of a stream, and so ends the stream. */
 type Refuses = (message: unknown) => boolean;
 
@@ -49,7 +44,8 @@ class Connection implements Transport {
   readonly #server: Transport;
   readonly #party: string;
   readonly #refuses: Refuses;
-  readonly #calls = new Set<OpenCall>();
+  /** Functions that end the unary calls whose answers the client has not received yet. */
+  readonly #calls = new Set<(error: EtcdError) => void>();
   /** Functions that end the open streams. */
   readonly #streams = new Set<(error: EtcdError) => void>();
 
@@ -64,20 +60,20 @@ class Connection implements Transport {
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     const { method, signal, deadline } = call;
     const label = this.#world.labelOf(`${this.#party}: ${nameOf(method)}`);
-    const isPlanned = (what: string): boolean => this.#world.mustHappen(`${label}, ${what}`);
+    const isPlanned = (what: string): boolean => this.#world.offer(`${label}, ${what}`);
     return new Promise((resolve, reject) => {
       if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
       if (deadline <= monotonicMs()) throw timedOut('call', call.timeoutMs, 'not-sent', method.path);
       call.observer?.sent?.();
       const undos: (() => void)[] = [];
       const finish = (settle: () => void): void => {
-        if (!this.#calls.delete(open)) return;
+        if (!this.#calls.delete(fail)) return;
         this.#world.touch(wayOf(label), 'write');
         for (const undo of undos) undo();
         settle();
       };
       const toClient = (what: string, settle: () => void): void => {
-        if (!this.#calls.has(open)) return this.#world.discard(this.#party);
+        if (!this.#calls.has(fail)) return this.#world.discard(this.#party);
         undos.push(this.#send(`answer ${label}`, `${label}, ${what}`, this.#party, () => finish(settle)));
       };
       const loses = (): void => reject(connectionLost());
@@ -86,10 +82,10 @@ class Connection implements Transport {
         else toClient(what, settle);
       };
       const request = { ...call, signal: undefined, observer: undefined, deadline: Number.POSITIVE_INFINITY };
-      const open: OpenCall = { fail: (error) => finish(() => reject(error)) };
-      this.#calls.add(open);
-      undos.push(at(deadline, () => open.fail(timedOut('call', call.timeoutMs, 'unknown', method.path))));
-      undos.push(onAbort(signal, () => open.fail(canceled(signal as AbortSignal, 'unknown', method.path))));
+      const fail = (error: EtcdError): void => finish(() => reject(error));
+      this.#calls.add(fail);
+      undos.push(at(deadline, () => fail(timedOut('call', call.timeoutMs, 'unknown', method.path))));
+      undos.push(onAbort(signal, () => fail(canceled(signal as AbortSignal, 'unknown', method.path))));
       if (isPlanned('the request is lost')) return toClient('the request is lost', loses);
       if (isPlanned('the member has no leader'))
         return toClient('the member has no leader', () =>
@@ -101,12 +97,13 @@ class Connection implements Transport {
           (error: unknown) => answer('refusal', () => reject(error)),
         );
       };
-      const isLate = (): boolean => !this.#calls.has(open) || this.#world.isKilled(this.#party);
+      const isLate = (): boolean => !this.#calls.has(fail) || this.#world.isKilled(this.#party);
       this.#world.send(label, { label, at: SERVER, from: this.#party, isLate, action: arrive });
       // The copy may arrive at any time, also before the original.
-      const copy = `${label}, the request is sent twice`;
+      const twice = 'the request is sent twice';
+      const copy = `${label}, ${twice}`;
       const arriveAgain = (): void => void this.#server.unary(request).catch(() => {});
-      if (this.#world.mustHappen(copy))
+      if (isPlanned(twice))
         this.#world.send(copy, { label: copy, at: SERVER, isLate: () => true, action: arriveAgain });
     });
   }
@@ -171,8 +168,7 @@ class Connection implements Transport {
   }
 
   async close(): Promise<void> {
-    for (const call of [...this.#calls]) call.fail(clientClosed());
-    for (const end of [...this.#streams]) end(clientClosed());
+    this.#endAll(clientClosed);
   }
 
   #send(channel: string, label: string, at: string, action: () => void): () => void {
@@ -183,10 +179,11 @@ class Connection implements Transport {
     // If only one call is open, the loss of its request or answer is the same fault. The server notices no break.
     const isOpen = this.#streams.size > 0 || this.#calls.size > 1;
     if (!isOpen || this.#world.isFrozen(this.#party) || this.#world.isKilled(this.#party)) return [];
-    const action = (): void => {
-      for (const call of [...this.#calls]) call.fail(connectionLost());
-      for (const end of [...this.#streams]) end(connectionLost());
-    };
+    const action = (): void => this.#endAll(connectionLost);
     return [{ label: `${this.#party}: the connection breaks`, at: this.#party, isFault: true, action }];
+  }
+
+  #endAll(reason: () => EtcdError): void {
+    for (const end of [...this.#calls, ...this.#streams]) end(reason());
   }
 }

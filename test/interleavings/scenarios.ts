@@ -127,7 +127,11 @@ export const SCENARIOS: readonly Scenario[] = [
     return {
       A: async ({ client }) => {
         const barrier = new Barrier(client, LOCK);
-        if (await arena.unlessFailed(barrier.hold())) note(true);
+        if (await arena.unlessFailed(barrier.hold())) {
+          note(true);
+          // A holds the barrier until the answer arrives.
+          await arena.unlessFailed(client.get(LOCK));
+        }
         note(false);
         while ((await arena.unlessFailed(barrier.release())) === undefined);
       },

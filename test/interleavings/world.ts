@@ -3,6 +3,8 @@ import { replaceEnvironment } from '../../src/base/environment.js';
 /** The monotonic clock at the start of a history, in milliseconds. Not 0, so that code that assumes 0 fails. */
 const START_MS = 1_000;
 const START_WALL_MS = 1_700_000_000_000;
+/** How often code may read the clock after one event. Code that reads it more often runs without end. */
+const MAX_CLOCK_READS = 10_000;
 /** Multiplied with a counter, this odd number gives different 64-bit numbers. */
 const SPREAD = 0x9e3779b97f4a7c15n;
 
@@ -71,6 +73,8 @@ export class World {
   /** The party whose code is running. */
   party = ALL;
   #nowMs = START_MS;
+  /** How often code has read the clock since the last event. */
+  #clockReads = 0;
   #touched: Record<string, 'read' | 'write'> = {};
   readonly #discards = new Set<string>();
   /** The timers in the order of their starts. */
@@ -101,7 +105,7 @@ export class World {
   /** Makes the code in `src/` use this world. Returns a function that restores the former environment. */
   install(): () => void {
     return replaceEnvironment({
-      performance: { now: () => this.#nowMs },
+      performance: { now: () => this.#readClock() },
       Date: { now: () => START_WALL_MS + this.#nowMs },
       bootMs: () => this.#nowMs,
       // Every delay is half of its maximum.
@@ -118,6 +122,12 @@ export class World {
       },
       setImmediate: (action) => this.#startTimer(action, 0),
     });
+  }
+
+  #readClock(): number {
+    this.#clockReads += 1;
+    if (this.#clockReads > MAX_CLOCK_READS) throw new Error(`the code of ${this.party} runs in a loop without a wait`);
+    return this.#nowMs;
   }
 
   /** Notes what the code that runs now reads or writes. */
@@ -171,10 +181,10 @@ export class World {
   }
 
   /**
-   * Notes that a fault or a decision is possible. Returns whether it must happen: the history plans it, and it has not
-   * happened yet.
+   * Offers a fault or a decision, which is possible now. Returns whether the history takes it: the history plans it, and
+   * it has not happened yet.
    */
-  mustHappen(label: string, isFault = true): boolean {
+  offer(label: string, isFault = true): boolean {
     if (!this.isUnsafe) return false;
     if (!this.possible.has(label)) this.possible.set(label, { label, isFault });
     return this.#plan.has(label) && !this.struck.includes(label);
@@ -241,16 +251,16 @@ export class World {
     const late = pending.filter(({ isLate }) => isLate);
     const planned: Event[] = this.#sources
       .flatMap((each) => each())
-      .filter(({ label, isFault }) => this.mustHappen(label, isFault));
+      .filter(({ label, isFault }) => this.offer(label, isFault));
     const next = hasEnded ? [] : this.#nextTimers;
     const time = next.map((timer): Event => {
       return { label: this.#labelAt(timer), at: ALL, action: () => this.#fire(timer) };
     });
     if (inTime.length === 0) return [...time, ...late, ...planned];
     // In another order of events, other timers may be the next ones.
-    if (!hasEnded) for (const timer of this.#firstTimers) this.mustHappen(SLOWER + this.#labelAt(timer));
+    if (!hasEnded) for (const timer of this.#firstTimers) this.offer(SLOWER + this.#labelAt(timer));
     const slow = time.map((event): Event => ({ ...event, label: SLOWER + event.label }));
-    return [...inTime, ...late, ...planned, ...slow.filter(({ label }) => this.mustHappen(label))];
+    return [...inTime, ...late, ...planned, ...slow.filter(({ label }) => this.offer(label))];
   }
 
   #labelAt({ label, dueMs }: Timer): string {
@@ -295,6 +305,7 @@ export class World {
   run(event: Event): void {
     if (this.#plan.has(event.label)) this.struck.push(event.label);
     this.party = event.at;
+    this.#clockReads = 0;
     this.touch(event.at, event.at === SERVER ? 'read' : 'write');
     event.action();
   }

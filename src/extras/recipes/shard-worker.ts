@@ -241,13 +241,13 @@ export class ShardWorker {
   }
 
   /**
-   * Tries to lock the shard until the view shows that it is not free, or that another worker should take it. An attempt
-   * can fail because the view is behind the store, and another client already holds the lock.
+   * Tries to lock the shard until the view shows that it is not free, or that another worker should take it, or until all
+   * work ends. An attempt can fail because the view is behind the store, and another client already holds the lock.
    */
   async #take(number: number): Promise<Held | undefined> {
     const { name, worker: value } = this.#settings;
     const mutex = new Mutex(this.#session, `${shardsFolder(name)}${number}`, { value });
-    for (let attempt = 0; attempt === 0 || this.#wanted.has(number); attempt += 1) {
+    for (let attempt = 0; !this.#ending.aborted && (attempt === 0 || this.#wanted.has(number)); attempt += 1) {
       const held = await untilSpace(this.#waiting, () => mutex.tryLock(this.#waiting)).catch(ignoreLoss);
       if (held !== undefined) return held;
       await pause(backoffMs(Math.min(attempt, MAX_BACKOFF_STEP)), this.#ending);

@@ -105,7 +105,7 @@ export class DynamicTable {
     return this.#entries.length - this.#evicted;
   }
 
-  /** Returns the entry with the given index, or undefined if there is none. The newest entry has index 0. */
+  /** Returns the entry at `index`, which counts from the newest entry, or undefined if the table has fewer entries. */
   get(index: number): HeaderField | undefined {
     return index < this.length ? this.#entries[this.#entries.length - 1 - index] : undefined;
   }

@@ -1,6 +1,8 @@
 import { describe, expect, inject, test } from 'vitest';
+import { textOf } from '../../../src/base/bytes.js';
 import { pause } from '../../../src/base/timers.js';
-import { type Client, op, prefix } from '../../../src/index.js';
+import type { TxnRequest } from '../../../src/gen/etcdserverpb/rpc.js';
+import { type Client, type Interceptor, op, prefix } from '../../../src/index.js';
 import { Mutex, Session } from '../../../src/locks.js';
 import { type Shard, type ShardOwners, type ShardsOptions, shardOwners, shards } from '../../../src/recipes.js';
 import { type Child, startScript } from '../../support/child.js';
@@ -219,6 +221,27 @@ describe('`shards`', () => {
     finish();
     await expect.poll(() => running(worker)).toEqual([4]);
     expect((await shardOwners(etcd, name)).workers[0]?.leaseId).not.toBe(old?.leaseId);
+    await stopped(worker);
+  });
+
+  test('joins again when its lease is lost while it takes a shard', async () => {
+    const [etcd, name] = [openClient(), unique('shards')];
+    const shard = `${name}/shards/0/`;
+    let isRevoked = false;
+    const revoking: Interceptor = {
+      async unary(call, next) {
+        const { compare: compares = [] } = call.request as Partial<TxnRequest>;
+        if (!isRevoked && compares.some(({ key }) => textOf(key).startsWith(shard))) {
+          isRevoked = true;
+          const [worker] = (await shardOwners(etcd, name)).workers;
+          await etcd.lease.revoke(worker?.leaseId ?? 0n);
+        }
+        return next(call);
+      },
+    };
+    const worker = start(name, { count: 1 }, { client: openClient({ interceptors: [revoking] }) });
+    await expect.poll(() => running(worker)).toEqual([1]);
+    expect(isRevoked).toBe(true);
     await stopped(worker);
   });
 
