@@ -7,7 +7,7 @@ import { type Held, Session } from '../../src/locks.js';
 import { MemoryEtcd } from '../../src/testing/index.js';
 import type { KeyId } from '../../src/testing/memory/key-range.js';
 import { network } from './network.js';
-import { type Event, SERVER, type Unplanned, type World } from './world.js';
+import { type Event, SERVER, SLOWER, type Unplanned, type World } from './world.js';
 
 /** The TTL of all sessions, in seconds. */
 export const TTL_S = 4;
@@ -53,6 +53,8 @@ export class Arena {
   readonly server: MemoryEtcd;
   /** The first rule that the history broke. */
   problem: string | undefined;
+  /** The names of the parties that do the same. */
+  alike: readonly string[] = [];
   #refusedLease: bigint | undefined;
   readonly #parties: Party[] = [];
   /** The parties that have not ended. */
@@ -176,8 +178,10 @@ export class Arena {
         this.#endedEarly.add(id);
         this.world.as(SERVER, () => this.server.expireLease(id));
       };
+      const place = this.#leases.indexOf(id);
       return {
-        label: `lease ${this.#leases.indexOf(id) + 1} ends`,
+        // The first leases are those of the sessions of the parties.
+        label: `lease ${this.#parties[place]?.name ?? place + 1} ends`,
         at: SERVER,
         isFault: true,
         action,
@@ -197,7 +201,7 @@ export class Arena {
    */
   async holds(
     name: string,
-    held: Held,
+    held: Pick<Held, 'key' | 'token' | 'signal' | 'valid' | 'txn' | 'release'>,
     {
       isShared = false,
       isKept = false,
@@ -271,6 +275,11 @@ export class Arena {
     return this.#faults.length === 0;
   }
 
+  /** Whether messages have been slower than a timer. */
+  get isSlow(): boolean {
+    return this.world.struck.some((label) => label.startsWith(SLOWER));
+  }
+
   /** Whether this fault has happened, and no other. */
   hasOnlyFault(label: string): boolean {
     return `${this.#faults}` === label;
@@ -302,8 +311,15 @@ export class Arena {
     return this.server.member.leases.ids.includes(id);
   }
 
+  /** Returns the value of a key now, or undefined if the key is missing. */
+  valueOf(key: string): string | undefined {
+    this.world.touch(SERVER, 'read');
+    const kv = this.server.member.store.get(key as KeyId);
+    return kv && textOf(kv.value);
+  }
+
   isMissing(key: string): void {
-    if (this.server.member.store.get(key as KeyId) !== undefined) this.breaks(`${key} is left`);
+    if (this.valueOf(key) !== undefined) this.breaks(`${key} is left`);
   }
 
   /** Checks what a client has seen of the keys under a prefix: the keys and values that they had at this revision. */

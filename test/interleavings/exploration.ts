@@ -26,11 +26,13 @@ export class Exploration {
   /** The first history that broke a rule. */
   failure: Failure | undefined;
   readonly #maxFaults: number;
+  #alike: readonly string[];
   readonly #plans = new Map<string, Plan>();
   readonly #queue: Plan[] = [];
 
   constructor(maxFaults: number, saved: SavedPlans = [{ plan: [], faults: 0, turn: FIRST_TURN }]) {
     this.#maxFaults = maxFaults;
+    this.#alike = saved.find(({ from }) => from !== undefined)?.from?.alike ?? [];
     for (const plan of saved) this.#add(plan);
   }
 
@@ -62,11 +64,12 @@ export class Exploration {
 
   /** Notes what `explore` has returned. */
   note(plan: readonly string[], explored: Checkpoint): void {
-    const { faults, turn } = this.#plans.get(keyOf(plan)) as Plan;
-    const { possible } = explored;
+    const { faults, turn } = this.#plans.get(this.#keyOf(plan)) as Plan;
+    const { possible, alike } = explored;
+    this.#alike = alike;
     for (const { label, isFault } of possible) {
       const next = { plan: [...plan, label], faults: faults + (isFault ? 1 : 0), turn: FIRST_TURN };
-      if (!plan.includes(label) && next.faults <= this.#maxFaults && !this.#plans.has(keyOf(next.plan)))
+      if (!plan.includes(label) && next.faults <= this.#maxFaults && !this.#plans.has(this.#keyOf(next.plan)))
         this.#add(next);
     }
     this.#add({ plan, faults, turn: Math.min(LONGEST_TURN, 2 * turn), from: { ...explored, possible: [] } });
@@ -77,7 +80,7 @@ export class Exploration {
   }
 
   #add(plan: Plan): void {
-    this.#plans.set(keyOf(plan.plan), plan);
+    this.#plans.set(this.#keyOf(plan.plan), plan);
     this.failure ??= plan.from?.failure;
     if (!plan.from?.isComplete) this.#queue.push(plan);
   }
@@ -85,9 +88,24 @@ export class Exploration {
   #sum(count: (plan: Plan) => number): number {
     return [...this.#plans.values()].reduce((sum, plan) => sum + count(plan), 0);
   }
+
+  /**
+   * The faults of a plan have no order. Plans have the same key if they differ only in the names of parties that do the
+   * same, because their histories then differ only in these names, too.
+   */
+  #keyOf(plan: readonly string[]): string {
+    const keys = permutations(this.#alike).map((names) => {
+      const renamed = (name: string): string => names[this.#alike.indexOf(name)] ?? name;
+      return plan
+        .map((label) => label.replace(/\b[A-Z]\b/g, renamed))
+        .sort()
+        .join('\n');
+    });
+    return keys.sort()[0] as string;
+  }
 }
 
-/** The faults of a plan have no order. */
-function keyOf(plan: readonly string[]): string {
-  return [...plan].sort().join('\n');
+function permutations(names: readonly string[]): readonly (readonly string[])[] {
+  if (names.length === 0) return [[]];
+  return names.flatMap((name) => permutations(names.filter((each) => each !== name)).map((rest) => [name, ...rest]));
 }

@@ -66,6 +66,8 @@ export interface Checkpoint {
   readonly possible: readonly Unplanned[];
   /** The number of parties. */
   readonly parties: number;
+  /** The names of the parties that do the same. */
+  readonly alike: readonly string[];
   readonly choices: readonly Choice[];
 }
 
@@ -100,9 +102,10 @@ export async function explore(scenario: Scenario, limits: Limits): Promise<Check
   let failure: Failure | undefined;
   let isComplete = false;
   let parties = 0;
+  let alike: readonly string[] = [];
   const play = async (history: History): Promise<boolean> => {
     const { problem, trace, isPruned = false } = await history.play();
-    parties = history.parties;
+    ({ parties, alike } = history);
     for (const [label, each] of history.possible) possible.set(label, each);
     if (problem !== undefined) failure = { problem, plan, trace };
     return isPruned;
@@ -118,7 +121,7 @@ export async function explore(scenario: Scenario, limits: Limits): Promise<Check
     wantReversals(choices);
     isComplete = !chooseNext(choices);
   }
-  return { played, pruned, isComplete, failure, possible: [...possible.values()], parties, choices };
+  return { played, pruned, isComplete, failure, possible: [...possible.values()], parties, alike, choices };
 }
 
 /**
@@ -220,6 +223,8 @@ type Wanted = (events: readonly Event[]) => readonly Event[];
 class History {
   /** The number of parties. */
   parties = 0;
+  /** The names of the parties that do the same. */
+  alike: readonly string[] = [];
   readonly #scenario: Scenario;
   readonly #choices: Choice[];
   readonly #wanted: Wanted;
@@ -246,6 +251,7 @@ class History {
       const parts = await this.#inOneOrder(this.#scenario.prepare(arena));
       if (parts === undefined) return this.#ends('the scenario does not begin');
       this.parties = parts.size;
+      this.alike = arena.alike;
       this.#world.isUnsafe = true;
       const isPruned = await this.#inAnyOrder(arena, parts);
       this.#world.isUnsafe = false;

@@ -11,39 +11,10 @@ import {
   Semaphore,
   withLock,
 } from '../../src/locks.js';
-import { Barrier, Etcd3Mutex, Slots, schedule, shards, WorkQueue } from '../../src/recipes.js';
-import { type Arena, type Party, type Scenario, TTL_S } from './arena.js';
+import { type Arena, type Scenario, TTL_S } from './arena.js';
+import { holding, LOCK, locking, type Part, scenario } from './parts.js';
+import { RECIPE_SCENARIOS } from './recipe-scenarios.js';
 import { SERVER } from './world.js';
-
-/** What a party does. */
-type Part = (party: Party) => Promise<void>;
-
-/** Returns a scenario whose parties begin at the same time. `partsOf` returns what each of them does, by its name. */
-function scenario(name: string, partsOf: (arena: Arena) => Readonly<Record<string, Part>>): Scenario {
-  return {
-    name,
-    prepare: async (arena) => {
-      const parts = partsOf(arena);
-      const parties = await arena.open(Object.keys(parts));
-      return new Map(parties.map((party) => [party.name, () => (parts[party.name] as Part)(party)]));
-    },
-  };
-}
-
-/** Returns a part that calls `acquire`, and holds what it resolves with for a moment. */
-function holding(
-  arena: Arena,
-  acquire: (party: Party) => Promise<Held | undefined>,
-  options: { readonly isShared?: boolean; readonly ms?: number } = {},
-): Part {
-  return async (party) => {
-    const held = await arena.unlessFailed(acquire(party));
-    if (held !== undefined) await arena.holds(party.name, held, options);
-  };
-}
-
-const LOCK = 'x';
-const locking = (arena: Arena): Part => holding(arena, ({ session }) => new Mutex(session, LOCK).lock());
 
 /** Reports a write whose result contradicts the number of times that etcd applied it. */
 function writing(arena: Arena, retryWrites: boolean, signal?: AbortSignal): Part {
@@ -57,7 +28,10 @@ function writing(arena: Arena, retryWrites: boolean, signal?: AbortSignal): Part
 }
 
 export const SCENARIOS: readonly Scenario[] = [
-  scenario('two contenders of a mutex', (arena) => ({ A: locking(arena), B: locking(arena) })),
+  scenario('two contenders of a mutex', (arena) => {
+    const part = locking(arena);
+    return { A: part, B: part };
+  }),
   scenario('a holder that takes its time', (arena) => ({
     A: holding(arena, ({ session }) => new Mutex(session, LOCK).lock(), { ms: 200 }),
     B: locking(arena),
@@ -116,54 +90,6 @@ export const SCENARIOS: readonly Scenario[] = [
         const puts = arena.putsOf('log');
         if (arena.hasNoFault) arena.atEnd(() => arena.counts('log', puts, puts));
       },
-    };
-  }),
-  scenario('a barrier', (arena) => {
-    let isHeld = false;
-    const note = (held: boolean): void => {
-      arena.world.touch('barrier', 'write');
-      isHeld = held;
-    };
-    return {
-      A: async ({ client }) => {
-        const barrier = new Barrier(client, LOCK);
-        if (await arena.unlessFailed(barrier.hold())) {
-          note(true);
-          // A holds the barrier until the answer arrives.
-          await arena.unlessFailed(client.get(LOCK));
-        }
-        note(false);
-        while ((await arena.unlessFailed(barrier.release())) === undefined);
-      },
-      B: async ({ client }) => {
-        for (const _ of [1, 2]) {
-          arena.world.touch('barrier', 'read');
-          const wasHeld = isHeld;
-          // The key of a barrier has no lease, so the wait for a party that was killed has no end.
-          const wait = new Barrier(client, LOCK).wait({ maxWaitMs: 2_000 * TTL_S }).then(() => true);
-          const hasEnded = await arena.unlessFailed(wait);
-          if (hasEnded && wasHeld && isHeld) arena.breaks('the wait ended although A held the barrier');
-        }
-      },
-    };
-  }),
-  scenario('one job and two workers', (arena) => {
-    let completed = 0;
-    arena.atEnd(() => {
-      if (completed > 1) arena.breaks(`the job was completed ${completed} times`);
-    });
-    const working: Part = async ({ client, session }) => {
-      const job = await arena.unlessFailed(new WorkQueue(client, 'jobs').take(session, { maxWaitMs: 10_000 }), {
-        mayFail: true,
-      });
-      if (job !== undefined && (await arena.unlessFailed(job.complete().then(() => true)))) completed += 1;
-    };
-    return {
-      A: async (party) => {
-        await arena.unlessFailed(new WorkQueue(party.client, 'jobs').enqueue('job', { id: '1' }));
-        await working(party);
-      },
-      B: working,
     };
   }),
   scenario('an action that releases its lock when the signal aborts', (arena) => ({
@@ -252,7 +178,7 @@ export const SCENARIOS: readonly Scenario[] = [
       if (granted === undefined) return;
       const lease = client.lease.keepAlive(granted);
       await pause(2_000 * TTL_S, lease.signal);
-      const isOneEnd = /^lease \d+ ends$/.test(`${arena.world.struck}`);
+      const isOneEnd = /^lease \w+ ends$/.test(`${arena.world.struck}`);
       const isLost = (id: bigint, signal: AbortSignal): boolean => arena.hasLease(id) && signal.aborted;
       if (isOneEnd && (isLost(session.leaseId, session.signal) || isLost(granted.id, lease.signal)))
         arena.breaks('both leases are lost');
@@ -280,28 +206,6 @@ export const SCENARIOS: readonly Scenario[] = [
       renewed.close();
     },
   })),
-  scenario('a tick and two schedulers', (arena) => {
-    const part: Part = async ({ client }) => {
-      const stop = new AbortController();
-      const options = { ttl: TTL_S, signal: stop.signal, onFailure: () => {} };
-      await schedule(client, 's', 1_000, options, async (tick) => {
-        await tick.complete([op.put(`done/${tick.time.getTime()}`, '')]).finally(() => stop.abort());
-      });
-    };
-    arena.atEnd(() => arena.putsOnce('done/'));
-    return { A: part, B: part };
-  }),
-  scenario('a shard that moves between two workers', (arena) => {
-    const part: Part = async ({ client, name }) => {
-      const stop = new AbortController();
-      const options = { count: 1, ttl: TTL_S, signal: stop.signal, onFailure: () => {} };
-      await shards(client, 'w', options, async ({ held }) => {
-        await arena.holds(name, held, { isKept: true });
-        stop.abort();
-      });
-    };
-    return { A: part, B: part };
-  }),
   scenario('a cached range beside two puts', (arena) => ({
     A: async ({ client }) => {
       const cache = await arena.unlessFailed(client.cachedRange(prefix('r/')));
@@ -332,33 +236,13 @@ export const SCENARIOS: readonly Scenario[] = [
       await arena.unlessFailed(read());
     },
   })),
-  scenario('an Etcd3Mutex beside a client of etcd3', (arena) => ({
-    A: holding(arena, ({ session }) => new Etcd3Mutex(session, LOCK).lock()),
-    // The requests of `lock` and `unlock` of npm's etcd3. Its caller does not wait.
-    B: async ({ client, session }) => {
-      const free = {
-        if: [compare.createRevision(LOCK, '==', 0n)],
-        then: [op.put(LOCK, '', { lease: session })],
-      } as const;
-      const entered = await arena.unlessFailed(client.txn(free));
-      if (entered?.succeeded) {
-        arena.holdsKey('B', LOCK, entered.header.revision, session);
-        await arena.unlessFailed(client.get('anything'));
-        arena.leaves('B');
-        await arena.unlessFailed(client.delete(LOCK));
-      }
-      // A copy of the transaction that arrives late puts the key again, until the lease ends.
-      await arena.unlessFailed(session.close());
-    },
-  })),
-  scenario('a tryTake beside two waiters', (arena) => {
-    const slot = (take: (slots: Slots) => Promise<{ readonly held: Held } | undefined>): Part =>
-      holding(arena, async ({ session }) => (await take(new Slots(session, LOCK, 1)))?.held);
-    return { A: slot((slots) => slots.take()), B: slot((slots) => slots.take()), C: slot((slots) => slots.tryTake()) };
-  }),
   scenario('two readers and a writer', (arena) => {
     const reading = holding(arena, ({ session }) => new RWMutex(session, LOCK).readLock(), { isShared: true });
     return { A: reading, B: reading, C: holding(arena, ({ session }) => new RWMutex(session, LOCK).lock()) };
   }),
-  scenario('three contenders of a mutex', (arena) => ({ A: locking(arena), B: locking(arena), C: locking(arena) })),
+  scenario('three contenders of a mutex', (arena) => {
+    const part = locking(arena);
+    return { A: part, B: part, C: part };
+  }),
+  ...RECIPE_SCENARIOS,
 ];

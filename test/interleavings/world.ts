@@ -11,7 +11,8 @@ const SPREAD = 0x9e3779b97f4a7c15n;
 /** The party of an event that concerns all parties, such as the passing of time. */
 const ALL = 'all';
 export const SERVER = 'server';
-const SLOWER = 'messages are slower than ';
+/** The beginning of the labels of faults: messages that are slower than a timer. */
+export const SLOWER = 'messages are slower than ';
 
 /** Something that may happen next. */
 export interface Event {
@@ -246,19 +247,20 @@ export class World {
    * message is slower than a timer, that is a fault. After the end of all parties, no time passes.
    */
   events(hasEnded: boolean): readonly Event[] {
-    const pending = this.#pending;
+    const first = this.#firstTimers;
+    const nextTimers = this.#nextOf(first);
+    const pending = this.#pending(first, nextTimers[0]);
     const inTime = pending.filter(({ isLate }) => !isLate);
     const late = pending.filter(({ isLate }) => isLate);
     const planned: Event[] = this.#sources
       .flatMap((each) => each())
       .filter(({ label, isFault }) => this.offer(label, isFault));
-    const next = hasEnded ? [] : this.#nextTimers;
-    const time = next.map((timer): Event => {
+    const time = (hasEnded ? [] : nextTimers).map((timer): Event => {
       return { label: this.#labelAt(timer), at: ALL, action: () => this.#fire(timer) };
     });
     if (inTime.length === 0) return [...time, ...late, ...planned];
     // In another order of events, other timers may be the next ones.
-    if (!hasEnded) for (const timer of this.#firstTimers) this.offer(SLOWER + this.#labelAt(timer));
+    if (!hasEnded) for (const timer of first) this.offer(SLOWER + this.#labelAt(timer));
     const slow = time.map((event): Event => ({ ...event, label: SLOWER + event.label }));
     return [...inTime, ...late, ...planned, ...slow.filter(({ label }) => this.offer(label))];
   }
@@ -273,19 +275,18 @@ export class World {
   }
 
   /** The events that may happen without the passing of time. */
-  get #pending(): readonly Event[] {
+  #pending(timers: readonly Timer[], next: Timer | undefined): readonly Event[] {
     const messages = [...this.#channels].flatMap(([channel, [first]]): Event[] => {
       if (first === undefined || !this.#runs(first.at)) return [];
       return [{ ...first, isLate: first.isLate?.() === true, action: () => this.#arrive(channel, first) }];
     });
     const thaws = [...this.#frozen].map(([party, untilMs]): Event => {
       const action = (): void => void this.#frozen.delete(party);
-      const [next] = this.#nextTimers;
       const isLate = next !== undefined && next.dueMs < untilMs;
       return { label: `${party} goes on`, at: party, isLate, action };
     });
     // The timers that came due while their party stood still.
-    const late = this.#firstTimers
+    const late = timers
       .filter(({ dueMs }) => dueMs < this.#nowMs)
       .map((timer) => ({ label: `${timer.label}, late`, at: timer.party, action: () => this.#fire(timer) }));
     return [...messages, ...late, ...thaws];
@@ -335,9 +336,9 @@ export class World {
     return [...first.values()];
   }
 
-  /** The timers that are due next: the first one of each party, unless it is late. */
-  get #nextTimers(): readonly Timer[] {
-    const timers = this.#firstTimers.filter(({ dueMs }) => dueMs >= this.#nowMs);
+  /** Returns the timers that are due next, of the first timer of each party. A late timer does not count. */
+  #nextOf(first: readonly Timer[]): readonly Timer[] {
+    const timers = first.filter(({ dueMs }) => dueMs >= this.#nowMs);
     const dueMs = Math.min(...timers.map((timer) => timer.dueMs));
     return timers.filter((timer) => timer.dueMs === dueMs);
   }

@@ -101,7 +101,7 @@ const STM_OPTIONS = {
  *
  * @throws EtcdError with reason `TxnConflict` after `maxAttempts` conflicts; see also `WaitOptions`. Without
  * `retryWrites`, `stm` does not repeat a commit whose outcome is unknown: it rejects with an error whose `outcome` is
- * `unknown`.
+ * `unknown`. If a proxy repeats such a commit, `apply` may take effect twice.
  * @example
  * await stm(etcd, async (tx) => {
  *   const count = Number((await tx.text('counter')) ?? 0);
