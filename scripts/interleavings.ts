@@ -4,11 +4,13 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
+import type { Scenario } from '../test/interleavings/arena.js';
 import { Exploration, type SavedPlans } from '../test/interleavings/exploration.js';
-import { type Checkpoint, type Failure, type Limits, replay } from '../test/interleavings/explorer.js';
+import { type Checkpoint, type Failure, type Limits, replay, shrink } from '../test/interleavings/explorer.js';
 import { SCENARIOS } from '../test/interleavings/scenarios.js';
 import { compiled, compiledWith } from '../test/support/compiled.js';
 import { readCheckpoint, writeCheckpoint } from './checkpoint.js';
+import { eventText } from './interleavings/event-text.js';
 import type { Task } from './interleavings/explore-worker.js';
 import { mutating } from './mutate/mutating.js';
 import { MUTATIONS } from './mutate/mutations.js';
@@ -21,7 +23,7 @@ const USAGE = `npm run test:interleavings -- [--faults F] [--minutes M] [--only 
 
 --faults is the maximum number of faults in an order, 1 by default. --minutes limits the time, 10 by default. --only
 selects scenarios by their names. --save writes the events of an order that breaks a rule to a file. --replay plays such
-a file again. --checkpoint notes in the folder how far each scenario is. The next run with this folder goes on there.
+a file again, and prints its events. --checkpoint notes in the folder how far each scenario is. The next run with this folder goes on there.
 --mutations introduces each known bug of test:mutations that a scenario must find, one at a time, for at most the
 minutes, and prints what finds it. REGEX selects bugs by their descriptions.
 `;
@@ -53,24 +55,27 @@ if (values.help) process.stdout.write(USAGE);
 else if (!isValid || (values.mutations && values.checkpoint !== undefined)) {
   process.stderr.write(USAGE);
   process.exitCode = 2;
-} else if (values.replay !== undefined) await replayFile(values.replay);
+} else if (values.replay !== undefined)
+  await printAgain(JSON.parse(readFileSync(values.replay, 'utf8')) as SavedFailure);
 else if (values.mutations) await findMutations();
 else await exploreAll();
 
 async function exploreAll(): Promise<void> {
   console.log('| scenario | parties | faults | plans | orders played | pruned | minutes | result |');
   console.log('|---|---:|---:|---:|---:|---:|---:|---|');
+  const failures: SavedFailure[] = [];
   await inThreads(compiled(WORKER), names, ({ name, work, usedMs }) => {
     const { failure, isComplete, parties, plans, played, pruned } = work;
     const result = failure === undefined ? (isComplete ? 'all orders' : 'out of time') : `FAILED: ${failure.problem}`;
     const minutes = (usedMs / 60_000).toFixed(1);
     console.log(`| ${[name, parties, values.faults, plans, played, pruned, minutes, result].join(' | ')} |`);
-    if (failure === undefined) return;
-    process.exitCode = 1;
-    console.log([...failure.plan.map((label) => `planned: ${label}`), ...failure.trace].join('\n'));
-    if (values.save !== undefined)
-      writeFileSync(values.save, JSON.stringify({ scenario: name, ...failure } satisfies SavedFailure));
+    if (failure !== undefined) failures.push({ scenario: name, ...failure });
   });
+  for (const failure of failures) {
+    const shrunk = { ...failure, ...(await shrink(scenarioNamed(failure.scenario), failure)) };
+    if (values.save !== undefined) writeFileSync(values.save, JSON.stringify(shrunk));
+    await printAgain(shrunk);
+  }
 }
 
 async function findMutations(): Promise<void> {
@@ -96,8 +101,7 @@ async function findMutations(): Promise<void> {
  * contain events that do not happen without the bug, so they cannot be played.
  */
 async function isBrokenWithoutBug(scenario: string, failure: Failure): Promise<boolean> {
-  const wanted = SCENARIOS.find(({ name }) => name === scenario) as (typeof SCENARIOS)[number];
-  const problem = await replay(wanted, failure).catch(() => undefined);
+  const problem = await replay(scenarioNamed(scenario), failure).catch(() => undefined);
   if (problem !== undefined) console.log(`WITHOUT THE BUG, TOO: ${problem}`);
   return problem !== undefined;
 }
@@ -187,13 +191,20 @@ interface SavedFailure extends Failure {
   readonly scenario: string;
 }
 
-async function replayFile(file: string): Promise<void> {
-  const failure = JSON.parse(readFileSync(file, 'utf8')) as SavedFailure;
-  const scenario = SCENARIOS.find(({ name }) => name === failure.scenario);
-  if (scenario === undefined) throw new Error(`no scenario has the name ${failure.scenario}`);
-  const problem = await replay(scenario, failure);
-  console.log(`${scenario.name}: ${problem ?? 'no rule is broken'}`);
+/** Plays a history again, and prints its events, with the sentences of the command `show` for the messages. */
+async function printAgain(failure: SavedFailure): Promise<void> {
+  console.log(`\n${failure.scenario}, with the plan ${JSON.stringify(failure.plan)}:`);
+  const problem = await replay(scenarioNamed(failure.scenario), failure, (event, nowMs) =>
+    console.log(eventText(event, nowMs)),
+  );
+  console.log(problem ?? 'no rule is broken');
   if (problem !== undefined) process.exitCode = 1;
+}
+
+function scenarioNamed(wanted: string): Scenario {
+  const scenario = SCENARIOS.find(({ name }) => name === wanted);
+  if (scenario === undefined) throw new Error(`no scenario has the name ${wanted}`);
+  return scenario;
 }
 
 function atMostEvery(intervalMs: number, write: (line: string) => void): (line: string) => void {

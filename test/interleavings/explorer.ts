@@ -139,13 +139,28 @@ function sampling(plan: readonly string[], random: () => number): Wanted {
   };
 }
 
-/** Plays one history again, and returns what is wrong with it. The history may end before its last event. */
+/**
+ * Plays one history again, and returns what is wrong with it. The history may end before its last event. Calls `onEvent`
+ * before each event, with the time in milliseconds.
+ */
 export async function replay(
   scenario: Scenario,
   { plan, trace }: Omit<Failure, 'problem'>,
+  onEvent?: OnEvent,
 ): Promise<string | undefined> {
   const choices = trace.map((chosen) => newChoice(chosen, {}));
-  return (await new History(scenario, plan, choices, () => []).play()).problem;
+  return (await new History(scenario, plan, choices, () => [], onEvent).play()).problem;
+}
+
+/** Returns a history that breaks a rule although it leaves the first order of events as early as possible. */
+export async function shrink(scenario: Scenario, failure: Failure): Promise<Failure> {
+  const { plan, trace } = failure;
+  for (let length = 0; length < trace.length; length += 1) {
+    const choices = trace.slice(0, length).map((chosen) => newChoice(chosen, {}));
+    const shrunk = await new History(scenario, plan, choices, (events) => events.slice(0, 1)).play();
+    if (shrunk.problem !== undefined) return { problem: shrunk.problem, plan, trace: shrunk.trace };
+  }
+  return failure;
 }
 
 /**
@@ -216,6 +231,8 @@ interface Played {
   readonly isPruned?: boolean;
 }
 
+type OnEvent = (event: Event, nowMs: number) => void;
+
 /** Returns the events to play, of those that may happen. */
 type Wanted = (events: readonly Event[]) => readonly Event[];
 
@@ -228,13 +245,21 @@ class History {
   readonly #scenario: Scenario;
   readonly #choices: Choice[];
   readonly #wanted: Wanted;
+  readonly #onEvent: OnEvent;
   readonly #world: World;
   readonly #trace: string[] = [];
 
-  constructor(scenario: Scenario, plan: readonly string[], choices: Choice[], wanted: Wanted) {
+  constructor(
+    scenario: Scenario,
+    plan: readonly string[],
+    choices: Choice[],
+    wanted: Wanted,
+    onEvent: OnEvent = () => {},
+  ) {
     this.#scenario = scenario;
     this.#choices = choices;
     this.#wanted = wanted;
+    this.#onEvent = onEvent;
     this.#world = new World(plan);
   }
 
@@ -314,6 +339,7 @@ class History {
       const event = this.#choose(index, events);
       if (event === undefined) return true;
       this.#trace.push(event.label);
+      this.#onEvent(event, this.#world.nowMs);
       try {
         this.#world.run(event);
       } catch (error) {

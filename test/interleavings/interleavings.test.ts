@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Party, Scenario } from './arena.js';
 import { Exploration, type SavedPlans } from './exploration.js';
-import { explore, type Failure, replay } from './explorer.js';
+import { explore, type Failure, replay, shrink } from './explorer.js';
 import { SCENARIOS } from './scenarios.js';
 
 /** B waits for a value that A puts once, so B never ends if the network loses the request of A. */
@@ -40,12 +40,19 @@ test.each(SCENARIOS.map(({ name }) => name))('no order of events breaks a rule: 
   expect((await play(name, 1, { least: HISTORIES })).failure).toBeUndefined();
 });
 
-test('the explorer finds an order in which a party does not end, and plays this order again', async () => {
+test('the explorer finds an order in which a party does not end, shrinks it, and plays it again', async () => {
   const plan = ['A: Put, the request is lost'];
-  const { failure } = await explore(STUCK, { plan });
-  expect(failure).toMatchObject({ problem: expect.stringMatching(/^B still waits/), plan });
-  expect(failure?.trace).toContain(plan[0]);
-  expect(await replay(STUCK, failure as Failure)).toBe(failure?.problem);
+  const { failure } = (await explore(STUCK, { plan, samples: 1 })) as { readonly failure: Failure };
+  const shrunk = await shrink(STUCK, failure);
+  for (const { trace } of [failure, shrunk]) {
+    const labels: string[] = [];
+    const again = await replay(STUCK, { plan, trace }, ({ label }) => labels.push(label));
+    expect(again).toMatch(/^B still waits/);
+    expect(labels).toEqual(trace);
+    expect(trace).toContain(plan[0]);
+  }
+  // The first order has its events at their first opportunity.
+  expect((await explore(STUCK, { plan, maxHistories: 1 })).failure?.trace).toEqual(shrunk.trace);
 });
 
 test.each([

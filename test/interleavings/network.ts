@@ -17,7 +17,7 @@ import type {
   Transport,
   UnaryCall,
 } from '../../src/wire/index.js';
-import { type Event, SERVER, type Unplanned, type World, wayOf } from './world.js';
+import { type Carried, type Event, SERVER, type Unplanned, type World, wayOf } from './world.js';
 
 function nameOf({ path }: { readonly path: string }): string {
   return path.slice(path.lastIndexOf('/') + 1);
@@ -65,6 +65,7 @@ class Connection implements Transport {
       if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
       if (deadline <= monotonicMs()) throw timedOut('call', call.timeoutMs, 'not-sent', method.path);
       call.observer?.sent?.();
+      const carried: Carried = { method, request: call.request };
       const undos: (() => void)[] = [];
       const finish = (settle: () => void): void => {
         if (!this.#calls.delete(fail)) return;
@@ -72,14 +73,16 @@ class Connection implements Transport {
         for (const undo of undos) undo();
         settle();
       };
-      const toClient = (what: string, settle: () => void): void => {
+      const toClient = (what: string, settle: () => void, answer?: unknown): void => {
         if (!this.#calls.has(fail)) return this.#world.discard(this.#party);
-        undos.push(this.#send(`answer ${label}`, `${label}, ${what}`, this.#party, () => finish(settle)));
+        const carries = answer === undefined ? undefined : { ...carried, answer };
+        const message = { label: `${label}, ${what}`, at: this.#party, carries, action: () => finish(settle) };
+        undos.push(this.#world.send(`answer ${label}`, message));
       };
       const loses = (): void => reject(connectionLost());
-      const answer = (what: string, settle: () => void): void => {
+      const answer = (what: string, settle: () => void, response?: unknown): void => {
         if (isPlanned('the answer is lost')) toClient('the answer is lost', loses);
-        else toClient(what, settle);
+        else toClient(what, settle, response);
       };
       const request = { ...call, signal: undefined, observer: undefined, deadline: Number.POSITIVE_INFINITY };
       const fail = (error: EtcdError): void => finish(() => reject(error));
@@ -93,18 +96,18 @@ class Connection implements Transport {
         );
       const arrive = (): void => {
         this.#server.unary(request).then(
-          (response) => answer('answer', () => resolve(response)),
+          (response) => answer('answer', () => resolve(response), response),
           (error: unknown) => answer('refusal', () => reject(error)),
         );
       };
       const isLate = (): boolean => !this.#calls.has(fail) || this.#world.isKilled(this.#party);
-      this.#world.send(label, { label, at: SERVER, from: this.#party, isLate, action: arrive });
+      this.#world.send(label, { label, at: SERVER, from: this.#party, isLate, carries: carried, action: arrive });
       // The copy may arrive at any time, also before the original.
       const twice = 'the request is sent twice';
       const copy = `${label}, ${twice}`;
       const arriveAgain = (): void => void this.#server.unary(request).catch(() => {});
       if (isPlanned(twice))
-        this.#world.send(copy, { label: copy, at: SERVER, isLate: () => true, action: arriveAgain });
+        this.#world.send(copy, { label: copy, at: SERVER, isLate: () => true, carries: carried, action: arriveAgain });
     });
   }
 
@@ -114,12 +117,13 @@ class Connection implements Transport {
   ): OutgoingStream<Request> {
     const label = this.#world.labelOf(`${this.#party}: stream ${nameOf(call.method)}`);
     const isLate = (): boolean => this.#world.isKilled(this.#party);
-    const toServer = (what: string, action: () => void): void => {
+    const toServer = (what: string, action: () => void, request?: unknown): void => {
       const message = {
         label: this.#world.labelOf(`${label}, ${what}`),
         at: SERVER,
         from: this.#party,
         isLate,
+        carries: request === undefined ? undefined : { method: call.method, request },
         action,
       };
       this.#world.send(`requests of ${label}`, message);
@@ -135,17 +139,22 @@ class Connection implements Transport {
       if (forget()) handler.end(error);
     };
     this.#streams.add(end);
-    const toClient = (what: string, action: () => void): void => {
+    const toClient = (what: string, action: () => void, answer?: unknown): void => {
       if (!this.#streams.has(end)) return this.#world.discard(this.#party);
-      const channel = `responses of ${label}`;
-      losses.push(this.#send(channel, this.#world.labelOf(`${label}, ${what}`), this.#party, action));
+      const message = {
+        label: this.#world.labelOf(`${label}, ${what}`),
+        at: this.#party,
+        carries: answer === undefined ? undefined : { method: call.method, request: {}, answer },
+        action,
+      };
+      losses.push(this.#world.send(`responses of ${label}`, message));
     };
     // The first message opens the stream.
     const opened = (): OutgoingStream<Request> => {
       stream ??= this.#server.stream(
         { ...call, observer: undefined },
         {
-          message: (message) => toClient('message', () => handler.message(message)),
+          message: (message) => toClient('message', () => handler.message(message), message),
           end: (error) => toClient('end', () => end(error)),
         },
       );
@@ -155,7 +164,7 @@ class Connection implements Transport {
       send: (message) => {
         const refuse = (): void =>
           toClient('refusal', () => end(errorFromStatus('PermissionDenied', 'etcdserver: permission denied')));
-        toServer('request', () => (this.#refuses(message) ? refuse() : opened().send(message)));
+        toServer('request', () => (this.#refuses(message) ? refuse() : opened().send(message)), message);
       },
       end: () => toServer('half-close', () => stream?.end()),
       cancel: () => {
@@ -169,10 +178,6 @@ class Connection implements Transport {
 
   async close(): Promise<void> {
     this.#endAll(clientClosed);
-  }
-
-  #send(channel: string, label: string, at: string, action: () => void): () => void {
-    return this.#world.send(channel, { label, at, action });
   }
 
   #breaks(): readonly (Event & Unplanned)[] {

@@ -22,7 +22,20 @@ export interface Event {
   readonly at: string;
   /** Whether time may pass, and the parties may end, before this event. */
   readonly isLate?: boolean;
+  /** The message that arrives with this event. */
+  readonly carries?: Carried | undefined;
   readonly action: () => void;
+}
+
+/** A request, or the answer to a request. */
+export interface Carried {
+  readonly method: { readonly path: string; readonly request: Named; readonly response: Named };
+  readonly request: unknown;
+  readonly answer?: unknown;
+}
+
+interface Named {
+  readonly typeName: string;
 }
 
 /** A fault, or a decision of a program such as a cancellation. It happens only in histories that plan it. */
