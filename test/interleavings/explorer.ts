@@ -5,8 +5,9 @@ import { areIndependent, type Event, type Touched, type Unplanned, World } from 
 /** The maximum number of events in a history. */
 const MAX_EVENTS = 1_000;
 
-/** Random histories play their planned events from a random step on, before this one. */
-const MAX_SAMPLED_STEP = 40;
+/** In random histories, the priority of a party falls this many times, before this step. */
+const PRIORITY_FALLS = 3;
+const MAX_SAMPLED_STEP = 60;
 
 /** An event that a history contains. */
 interface Step {
@@ -125,17 +126,25 @@ export async function explore(scenario: Scenario, limits: Limits): Promise<Check
 }
 
 /**
- * Chooses random events. Plays no planned event and no late message before a random step, because these events should
- * not all happen at the beginning.
+ * Chooses the event of the party with the highest random priority. The priority of a party falls at a few random steps
+ * ("probabilistic concurrency testing", Burckhardt et al. 2010), so that some parties do much before others begin. Each
+ * planned event, and each late message, has a priority of its own.
  */
 function sampling(plan: readonly string[], random: () => number): Wanted {
-  let left = Math.floor(MAX_SAMPLED_STEP * random());
+  const priorities = new Map<string, number>();
+  const falls = new Set(Array.from({ length: PRIORITY_FALLS }, () => Math.floor(MAX_SAMPLED_STEP * random() ** 2)));
+  let step = 0;
+  const nameOf = ({ label, isLate = false }: Event): string =>
+    isLate || plan.includes(label) ? label : label.slice(0, label.indexOf(':'));
+  const highest = (events: readonly Event[]): readonly Event[] => {
+    const most = Math.max(...events.map((event) => priorities.get(nameOf(event)) as number));
+    return events.filter((event) => priorities.get(nameOf(event)) === most);
+  };
   return (events) => {
-    left -= 1;
-    const waits = ({ label, isLate = false }: Event): boolean => isLate || plan.includes(label);
-    const [waiting, others] = [events.filter(waits), events.filter((event) => !waits(event))];
-    if (left > 0 && others.length > 0) return [pick(others, random)];
-    return [pick(waiting.length > 0 && random() < 0.5 ? waiting : events, random)];
+    step += 1;
+    for (const event of events) if (!priorities.has(nameOf(event))) priorities.set(nameOf(event), random());
+    if (falls.has(step)) priorities.set(nameOf(highest(events)[0] as Event), -step);
+    return [pick(highest(events), random)];
   };
 }
 
