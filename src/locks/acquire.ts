@@ -2,6 +2,7 @@ import type { BytesLike } from '../base/index.js';
 import type { Keys } from '../client/index.js';
 import type { CallOptions } from '../rpc/index.js';
 import { Ending } from './ending.js';
+import type { GuardedWrite } from './guards.js';
 import { Held, type HeldClass, hold } from './held.js';
 import {
   type Enqueued,
@@ -221,19 +222,28 @@ async function giveUp(
   // If the lease is gone, end the session now: it must not be valid if the caller tries again at once.
   session.losesWith(error);
   const { mayBeApplied } = put;
-  const deleteKey = async (): Promise<void> => {
-    const createRevision = own?.createRevision ?? (await createdAt(session, queueKey, put));
-    if (createRevision !== undefined) await leaveQueue(session.client, queueKey.key, createRevision, session);
-  };
-  // The deletion fails only when the session ends, and then etcd deletes the key with the lease.
-  const isDeleted = await cleanedUp(deleteKey().finally(leaveLocalQueue));
+  // The deletion fails only when the lease is lost, and then etcd deletes the key with the lease.
+  const isDeleted = await cleanedUp(withdraw(session, queueKey.key, put, own?.createRevision).finally(leaveLocalQueue));
   if (mayBeApplied) limit.setOutcome(isDeleted ? 'rejected' : 'unknown');
 }
 
-/** Makes sure that no attempt puts the key later. Returns the create revision of the key if it exists. */
-async function createdAt(session: Session, { key }: QueueKey, put: QueueKeyPut): Promise<bigint | undefined> {
-  const applied = await untilDone(session, (options) => put.settle(options));
-  if (applied === undefined || applied.succeeded) return applied?.revision;
-  // An earlier session with the same lease has put the key.
-  return (await untilDone(session, (options) => session.client.get(key, options)))?.createRevision;
+/**
+ * Makes sure that no attempt puts the key later, and deletes the key. `createdAt` is the create revision of the key, if
+ * an answer has told it.
+ */
+export async function withdraw(
+  { client, leaseSignal: signal }: Session,
+  key: string,
+  put: GuardedWrite<unknown>,
+  createdAt?: bigint,
+): Promise<void> {
+  let createRevision = createdAt;
+  if (createRevision === undefined) {
+    const applied = await untilDone({ signal }, (options) => put.settle(options));
+    if (applied?.succeeded) createRevision = applied.revision;
+    // An earlier session with the same lease has put the key, or another client has deleted the guard of the put.
+    else if (put.mayBeApplied)
+      createRevision = (await untilDone({ signal }, (options) => client.get(key, options)))?.createRevision;
+  }
+  if (createRevision !== undefined) await leaveQueue(client, key, createRevision, { signal });
 }

@@ -116,18 +116,13 @@ export class Held extends Printable implements AsyncDisposable {
     this.session = session;
     this.#leaveLocalQueue = leaveLocalQueue;
     session.holders.add(this);
-    const sessionLost = (): void =>
-      void this.#end(
-        () => session.signal.reason,
-        () => this.#deleteWhenFree(),
-      );
+    /** Ends the hold. The holder may still use the lock, so the key stays until the holder releases it. */
+    const lost = (reason: () => EtcdError): void => void this.#end(reason, () => this.#deleteWhenFree());
+    const sessionLost = (): void => lost(() => session.signal.reason);
+    const gone = (error: EtcdError): void =>
+      error.cause === undefined ? void this.#end(() => error) : lost(() => error);
     this.#offSessionLost = onAbort(session.signal, sessionLost);
-    this.#stopWatching = watchOwnKey(
-      session.client,
-      own,
-      (error) => void this.#end(() => error),
-      WATCH_AFTER_MS.holder,
-    );
+    this.#stopWatching = watchOwnKey(session.client, own, gone, WATCH_AFTER_MS.holder);
     if (session.signal.aborted) sessionLost();
   }
 

@@ -304,22 +304,23 @@ export function leaveQueue(
 
 /**
  * Makes sure that the put of a key is not applied later. Deletes the key if the put was applied, unless the key has
- * been put again since. The attempts end when the session ends, because etcd then deletes the key with the lease.
+ * been put again since. The attempts end when the lease is lost, because etcd then deletes the key with it.
  */
 export async function undoPut(
-  session: Waiting & { readonly client: CoreKeyspace },
+  { client, leaseSignal: signal }: { readonly client: CoreKeyspace; readonly leaseSignal: AbortSignal },
   key: BytesLike,
   put: GuardedWrite<unknown>,
 ): Promise<void> {
-  const applied = await untilDone(session, (options) => put.settle(options));
+  const applied = await untilDone({ signal }, (options) => put.settle(options));
   if (!applied?.succeeded) return;
   const isOwn = [compare.modRevision(key, '==', applied.revision)];
-  await untilDone(session, (options) => session.client.txn({ if: isOwn, then: [op.delete(key)] }, options));
+  await untilDone({ signal }, (options) => client.txn({ if: isOwn, then: [op.delete(key)] }, options));
 }
 
 /**
- * Watches the contender's own key after `afterMs`, and calls `gone` when the key has been deleted. The returned
- * function stops the watch. The watch starts at the revision after `seenAt`, so it misses no deletion.
+ * Watches the contender's own key after `afterMs`, and calls `gone` when the key has been deleted, or when the watch
+ * fails. In this case, the error has a cause, and the key may still exist. The returned function stops the watch. The
+ * watch starts at the revision after `seenAt`, so it misses no deletion.
  */
 export function watchOwnKey(
   client: CoreKeyspace,
@@ -355,22 +356,20 @@ export function watchOwnKey(
         }
       }
     };
-    // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone. But a client
+    // If the watch fails permanently, nothing shows that the key still exists, so the lock counts as lost. But a client
     // that closes ends only its watches: the key exists until the session ends.
     const report = (cause: unknown): void => {
       const isClosing = cause instanceof EtcdError && cause.reason === 'ClientClosed';
-      if (!isStopped && !isClosing) gone(keyGone(cause));
+      if (isStopped || isClosing) return;
+      gone(cause === undefined ? keyGone() : lockLost("the client cannot watch the caller's queue key", cause));
     };
     deleted().then(report, report);
   });
   return () => stop();
 }
 
-export function keyGone(cause?: unknown): EtcdError {
-  return lockLost(
-    "the caller's queue key no longer exists, because another client deleted it or its lease ended",
-    cause,
-  );
+export function keyGone(): EtcdError {
+  return lockLost("the caller's queue key no longer exists, because another client deleted it or its lease ended");
 }
 
 /** Returns an error with reason `LockLost`, or with reason `LockReleased` if that is the reason of `cause`. */

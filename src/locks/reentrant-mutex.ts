@@ -127,8 +127,8 @@ export class ReentrantMutex {
       for (;;) {
         const ownership = this.#owners.get(owner);
         if (ownership === undefined) return this.#acquire(owner, this.#mutex.lock(waiting));
-        const held = await this.#heldBy(owner, ownership, waiting.signal);
-        if (held !== undefined) return this.#addHold(owner, ownership, held);
+        const again = await this.#holdAgain(owner, ownership, waiting.signal);
+        if (again !== undefined) return again;
       }
     });
   }
@@ -152,8 +152,8 @@ export class ReentrantMutex {
           });
         }
         if (ownership.count === 0) return undefined;
-        const held = await this.#heldBy(owner, ownership, waiting.signal);
-        if (held !== undefined) return this.#addHold(owner, ownership, held);
+        const again = await this.#holdAgain(owner, ownership, waiting.signal);
+        if (again !== undefined) return again;
       }
     });
   }
@@ -170,15 +170,16 @@ export class ReentrantMutex {
   }
 
   /**
-   * Waits until an earlier call of the owner has acquired the lock. Returns undefined if that call failed or the owner
-   * no longer holds the lock.
+   * Waits until an earlier call of the owner has acquired the lock, and adds a hold. Returns undefined if that call
+   * failed or the owner no longer holds the lock.
    */
-  async #heldBy(owner: Owner, ownership: Ownership, signal: AbortSignal): Promise<Held | undefined> {
+  async #holdAgain(owner: Owner, ownership: Ownership, signal: AbortSignal): Promise<ReentrantHeld | undefined> {
     const held = await orAborted(
       ownership.held.catch(() => undefined),
       signal,
     );
-    if (held?.valid() && this.#owners.get(owner) === ownership) return held;
+    // Between this check and the new hold, no other code may run, because it could release the last hold.
+    if (held?.valid() && this.#owners.get(owner) === ownership) return this.#addHold(owner, ownership, held);
     this.#forget(owner, ownership);
     return undefined;
   }

@@ -206,7 +206,11 @@ export class SelfHealingSession implements AsyncDisposable {
     return new Promise((resolve, reject) => {
       const sessionEnded = (): void => {
         const { reason } = session.signal;
-        if (reason.reason === 'ClientClosed') return reject(reason);
+        if (reason.reason === 'ClientClosed') {
+          // No session follows, so no call may wait for one.
+          this.#end(reason);
+          return reject(reason);
+        }
         if (!ended.aborted) {
           this.#losses += 1;
           this.#whole = new Promise((heal) => {

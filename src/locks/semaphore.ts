@@ -1,10 +1,10 @@
 import { checkCount, onAbort } from '../base/index.js';
 import { compare, type Keys, op, prefix, preparedTxn } from '../client/index.js';
 import type { CallOptions } from '../rpc/index.js';
-import { acquire, type QueueContender, tryGate, uniqueContender } from './acquire.js';
+import { acquire, type QueueContender, tryGate, uniqueContender, withdraw } from './acquire.js';
 import { Held, hold } from './held.js';
 import { checkNameOutside } from './helper-keys.js';
-import { keyGone, undoPut, uniqueKey } from './lock-queue.js';
+import { keyGone, uniqueKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import {
   cleanedUp,
@@ -77,7 +77,9 @@ export class Semaphore {
     const { guards, leaseId: lease } = this.#session;
     const key = uniqueKey(`${this.name}/permits/`, lease);
     const isHeld = compare.createRevision(gate.key, '==', gate.token);
-    const put = guards.begin(preparedTxn({ if: [isHeld], then: [op.put(key, '', { lease })] }));
+    // If another client deletes the guard of the put, the client sends the put again. It must not put the key twice.
+    const conditions = [isHeld, compare.missing(key)];
+    const put = guards.begin(preparedTxn({ if: conditions, then: [op.put(key, '', { lease })] }));
     const offLost = onAbort(gate.signal, () => limit.end(gate.signal.reason));
     try {
       if (!(await isFree())) return undefined;
@@ -85,7 +87,7 @@ export class Semaphore {
       if (!succeeded) throw keyGone();
       return hold(Held, this.#session, this.name, { key, createRevision: revision, seenAt: revision }, () => {});
     } catch (error) {
-      await cleanedUp(undoPut(this.#session, key, put));
+      await cleanedUp(withdraw(this.#session, key, put));
       throw error;
     } finally {
       offLost();

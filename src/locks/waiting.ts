@@ -5,6 +5,7 @@ import {
   canceled,
   checkOptions,
   checkSignal,
+  clientClosed,
   EtcdError,
   type Outcome,
   onAbort,
@@ -334,13 +335,19 @@ export async function watchUntil<T>(
       while (!interrupted) {
         const found = await untilAnswered(waiting, look);
         if (found !== undefined) return found;
-        interrupted = await isInterrupted(batches.next());
+        interrupted = await isInterrupted(nextBatch(batches));
       }
     } finally {
       await watch.close();
     }
     await pause(REWATCH_MS, waiting.signal);
   }
+}
+
+/** @throws EtcdError with reason `ClientClosed` if the watch has ended, because the client or its namespace closes. */
+async function nextBatch(batches: AsyncIterator<unknown>): Promise<void> {
+  const { done } = await batches.next();
+  if (done) throw clientClosed();
 }
 
 async function isInterrupted(step: Promise<unknown>): Promise<boolean> {

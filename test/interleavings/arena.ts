@@ -13,6 +13,8 @@ import { type Event, SERVER, SLOWER, type Unplanned, type World } from './world.
 export const TTL_S = 4;
 /** For how long a process stands still at most, in milliseconds: longer than the TTL. */
 const FROZEN_MS = 2_000 * TTL_S;
+/** For how long a closing client waits for the locks that it holds, in milliseconds. */
+const DRAIN_MS = 1_000;
 /** A logger without output, so that the client prints no warning of the network. */
 const SILENT = { warn: () => {} };
 /** The key that holders write through `held.txn`. Its value is the token of the holder. */
@@ -109,6 +111,8 @@ export class Arena {
       this.#parties.push({ name, client, session });
       this.addFault(`${name} is killed`, name, () => this.world.kill(name));
       this.addFault(`${name} stands still`, name, () => this.world.freeze(name, FROZEN_MS));
+      // Not a fault of the network, but the calls of the party fail as after one.
+      this.addFault(`${name} closes its client`, name, () => void client.close({ drainMs: DRAIN_MS }));
     }
     return this.#parties;
   }

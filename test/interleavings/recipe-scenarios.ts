@@ -1,6 +1,6 @@
 import { pause, pauseUntil } from '../../src/base/index.js';
 import { compare, op, prefix } from '../../src/index.js';
-import { type Held, ReentrantMutex } from '../../src/locks.js';
+import { type Held, Mutex, ReentrantMutex } from '../../src/locks.js';
 import {
   Barrier,
   DoubleBarrier,
@@ -29,7 +29,7 @@ export const RECIPE_SCENARIOS: readonly Scenario[] = [
       isHeld = held;
     };
     return {
-      A: async ({ client }) => {
+      A: async ({ client, session }) => {
         const barrier = new Barrier(client, LOCK);
         if (await arena.unlessFailed(barrier.hold())) {
           note(true);
@@ -37,7 +37,7 @@ export const RECIPE_SCENARIOS: readonly Scenario[] = [
           await arena.unlessFailed(client.get(LOCK));
         }
         note(false);
-        while ((await arena.unlessFailed(barrier.release())) === undefined);
+        while (!session.signal.aborted && (await arena.unlessFailed(barrier.release())) === undefined);
       },
       B: async ({ client }) => {
         for (const _ of [1, 2]) {
@@ -51,6 +51,16 @@ export const RECIPE_SCENARIOS: readonly Scenario[] = [
       },
     };
   }),
+  scenario('a waiter for a barrier that holds a lock', (arena) => ({
+    A: async (party) => {
+      const barrier = new Barrier(party.client, 'barrier');
+      if (!(await arena.unlessFailed(barrier.hold()))) return;
+      const waiting = arena.unlessFailed(barrier.wait({ maxWaitMs: 1_000 * TTL_S }), { mayFail: true });
+      // If A closes its client, the client waits for the release of the lock.
+      const hold = holding(arena, ({ session }) => new Mutex(session, LOCK).lock(), { ms: 500 });
+      await Promise.all([waiting, hold(party)]);
+    },
+  })),
   scenario('one job and two workers', (arena) => {
     let completed = 0;
     arena.atEnd(() => {
@@ -162,10 +172,12 @@ export const RECIPE_SCENARIOS: readonly Scenario[] = [
       const stop = new AbortController();
       const options = { ttl: TTL_S, signal: stop.signal, onFailure: () => {} };
       void pause(2_000 * TTL_S, stop.signal).then(() => stop.abort());
-      await new WorkQueue(client, 'jobs').work(options, async (job) => {
+      const working = new WorkQueue(client, 'jobs').work(options, async (job) => {
         await job.complete([op.put(`done/${job.id}`, '')]);
         stop.abort();
       });
+      await arena.unlessFailed(working);
+      stop.abort();
     };
     return {
       A: async (party) => {
@@ -216,13 +228,16 @@ export const RECIPE_SCENARIOS: readonly Scenario[] = [
     A: async ({ client }) => {
       const stop = new AbortController();
       let seen: string | undefined;
-      void pause(5_000 * TTL_S).then(() => {
-        if (!arena.isSlow && seen !== arena.valueOf('r/1')) arena.breaks(`the handler has last seen ${seen}`);
+      void pause(5_000 * TTL_S, stop.signal).then(() => {
+        if (!stop.signal.aborted && !arena.isSlow && seen !== arena.valueOf('r/1'))
+          arena.breaks(`the handler has last seen ${seen}`);
         stop.abort();
       });
-      await reconcile(client, prefix('r/'), { signal: stop.signal }, ({ kv }) => {
+      const reconciling = reconcile(client, prefix('r/'), { signal: stop.signal }, ({ kv }) => {
         seen = kv?.text();
       });
+      await arena.unlessFailed(reconciling);
+      stop.abort();
     },
     B: async ({ client }) => {
       await arena.unlessFailed(client.put('r/1', 'a'));

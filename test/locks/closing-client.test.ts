@@ -1,10 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { Client, type CoreKeyspace, type Interceptor } from '../../src/index.js';
-import { type Held, lead, Mutex, Session, tryWithLock, withLock, withSessions } from '../../src/locks.js';
+import {
+  type Held,
+  lead,
+  Mutex,
+  SelfHealingSession,
+  Session,
+  tryWithLock,
+  withLock,
+  withSessions,
+} from '../../src/locks.js';
 import { Barrier, WorkQueue } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { queueLength } from '../support/locks.js';
 import { aborted, gate } from '../support/signals.js';
 
 /** Functions that hold the lock `name` while an action runs. */
@@ -342,4 +352,61 @@ describe('`close`', () => {
     expect(held.valid()).toBe(false);
     expect((await reader.lease.timeToLive(session.leaseId)).grantedTtl).toBe(10);
   });
+});
+
+describe('while a closing client waits for the release of a lock', () => {
+  test('a waiter in the same session leaves the queue of another lock at once (S21)', async () => {
+    const [other, a, b] = [openClient(), unique('closing'), unique('closing')];
+    const etcd = new Client({ endpoints: other.endpoints });
+    const session = await Session.open(etcd);
+    const held = await new Mutex(session, a).lock();
+    const first = await new Mutex(await Session.open(other), b).lock();
+    const waiting = errorOf(new Mutex(session, b).lock());
+    await queueLength(other, b, 2);
+    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    expect(await waiting).toMatchObject({ reason: 'ClientClosed' });
+    await first.release();
+    await withLock(other, b, { maxWaitMs: 5_000 }, () => {});
+    await held.release();
+    await closing;
+  });
+
+  test.each(['client', 'namespace'] as const)('a wait for a barrier rejects at once (%s)', async (what) => {
+    const [other, lock, barrier] = [openClient(), unique('closing'), unique('closing')];
+    const client = new Client({ endpoints: other.endpoints });
+    const etcd = what === 'client' ? client : client.namespace(unique('namespace'));
+    const held = await new Mutex(await Session.open(etcd), lock).lock();
+    await new Barrier(etcd, barrier).hold();
+    const waiting = errorOf(new Barrier(etcd, barrier).wait());
+    await client.get(lock);
+    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    expect(await waiting).toMatchObject({ reason: 'ClientClosed' });
+    await held.release();
+    await closing;
+    await client.close();
+  });
+});
+
+test('`register` of a SelfHealingSession puts nothing more after its client has begun to close', async () => {
+  const [other, key] = [openClient(), unique('closing')];
+  let puts = 0;
+  const [put, revoke] = [gate(), gate()];
+  const slow: Interceptor = {
+    async unary(call, next) {
+      if (call.method.path === methods.lease.leaseRevoke.path) await revoke.opened;
+      if (call.method.path !== methods.kv.txn.path) return next(call);
+      puts += 1;
+      put.open();
+      return next(call);
+    },
+  };
+  const etcd = new Client({ endpoints: other.endpoints, interceptors: [slow] });
+  const session = await SelfHealingSession.open(etcd);
+  const registering = errorOf(session.register(key, ''));
+  await put.opened;
+  const closing = etcd.close();
+  expect(await registering).toMatchObject({ reason: 'ClientClosed' });
+  expect(puts).toBe(1);
+  revoke.open();
+  await closing;
 });

@@ -1,10 +1,12 @@
 import { expect, inject, test } from 'vitest';
-import { compare, op, prefix } from '../../src/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { compare, EtcdError, type Interceptor, op, prefix } from '../../src/index.js';
 import { Mutex, Session } from '../../src/locks.js';
 import { blockEventLoop } from '../support/block.js';
 import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { aborted } from '../support/signals.js';
 
 const TTL = 2;
 
@@ -71,3 +73,22 @@ test.for([0.5, 1.2, 3])(
     await next.release();
   },
 );
+
+test('a holder whose watch the server refuses keeps the lock until it calls `release`, although its signal aborts', async () => {
+  const [other, name] = [openClient(), unique('lock')];
+  const refusing: Interceptor = {
+    stream(call, handler, next) {
+      if (call.method.path !== methods.watch.watch.path) return next(call, handler);
+      const refused = new EtcdError('refused', { code: 'Unimplemented', reason: 'Other', outcome: 'rejected' });
+      queueMicrotask(() => handler.end(refused));
+      return { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
+    },
+  };
+  const etcd = openClient({ interceptors: [refusing] });
+  const held = await new Mutex(await Session.open(etcd), name).lock();
+  await aborted(held.signal);
+  expect(held.signal.reason).toMatchObject({ reason: 'LockLost', cause: { code: 'Unimplemented' } });
+  expect(await new Mutex(await Session.open(other), name).tryLock()).toBeUndefined();
+  await held.release();
+  expect(await new Mutex(await Session.open(other), name).tryLock()).toBeDefined();
+});

@@ -99,3 +99,21 @@ test('a ReentrantMutex rejects a transaction of the owner after the owner has re
   expect((await etcd.get(key))?.text()).toBe('by the owner');
   expect([held.key.startsWith(`${name}/`), held.signal.aborted]).toEqual([true, true]);
 });
+
+test.each(['lock', 'tryLock'] as const)(
+  '`%s` of a ReentrantMutex never returns a hold that is released already',
+  async (method) => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    const mutex = new ReentrantMutex(await Session.open(etcd), name);
+    // The last hold ends at different moments of the call.
+    for (let turns = 0; turns < 20; turns += 1) {
+      const first = await mutex.lock('me');
+      const locking = mutex[method]('me');
+      for (let turn = 0; turn < turns; turn += 1) await null;
+      void first.release();
+      const second = await locking;
+      expect(second?.valid() ?? true, `after ${turns} turns`).toBe(true);
+      await second?.release();
+    }
+  },
+);

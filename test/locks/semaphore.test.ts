@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
-import { prefix } from '../../src/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { type Interceptor, prefix } from '../../src/index.js';
 import { type Held, Semaphore, Session } from '../../src/locks.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
+import { answerLost } from '../support/transactions.js';
 
 test('a Semaphore grants at most the configured number of permits at a time, in the order of the permit tokens', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
@@ -118,4 +120,28 @@ test('a Semaphore refuses an invalid number of permits', async () => {
   for (const permits of [0, -1, 1.5, Number.NaN]) {
     expect(await errorOf(() => new Semaphore(session, 'x', permits))).toMatchObject({ reason: 'InvalidInput' });
   }
+});
+
+test('an `acquire` call leaves no permit behind when the answer to its put is lost, and another client has deleted the guard', async () => {
+  const [other, name] = [openClient(), unique('semaphore')];
+  let isLost = true;
+  const losing: Interceptor = {
+    async unary(call, next) {
+      const answer = await next(call);
+      if (isLost || call.method.path !== methods.kv.txn.path) return answer;
+      const { kvs } = await other.range(prefix(`${name}/permits/`));
+      if (kvs.length === 0) return answer;
+      isLost = true;
+      await other.delete(prefix(`etcdwire/guards/${kvs[0]?.lease.toString(16)}-`));
+      throw answerLost();
+    },
+  };
+  const session = await Session.open(openClient({ interceptors: [losing] }));
+  const semaphore = new Semaphore(session, name, 1);
+  // The next write uses the guard of this one.
+  await (await semaphore.acquire()).release();
+  isLost = false;
+  expect(await errorOf(semaphore.acquire())).toMatchObject({ reason: 'LockLost' });
+  expect(isLost).toBe(true);
+  expect(await new Semaphore(await Session.open(other), name, 1).tryAcquire()).toBeDefined();
 });

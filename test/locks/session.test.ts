@@ -283,3 +283,14 @@ test('`close` of a session rejects when no server confirms the revocation of the
   expect(await errorOf(session.close())).toMatchObject({ reason: 'DeadlineExceeded' });
   proxy.heal();
 });
+
+test('a `lease.revoke` call that is not sent does not end the session', async () => {
+  const [etcd, name] = [openClient(), unique('lock')];
+  const session = await Session.open(etcd);
+  const held = await new Mutex(session, name).lock();
+  const error = await errorOf(etcd.lease.revoke(session.leaseId, { signal: AbortSignal.abort() }));
+  expect(error).toMatchObject({ reason: 'Canceled', outcome: 'not-sent' });
+  expect([session.valid(), held.valid()]).toEqual([true, true]);
+  await session.close();
+  expect(await etcd.get(held.key)).toBeUndefined();
+});

@@ -215,8 +215,8 @@ export class LeaseClient {
   async revoke(lease: LeaseLike, options: CallOptions = {}): Promise<WithHeader<object>> {
     checkCallOptions(options, 'lease.revoke');
     const id = leaseIdOf(lease, 'lease');
-    this.#renewals.lose(id, leaseLost(id, 'LeaseRevoked', 'was revoked by this client'));
-    const response = await this.#rpc.call(leaseMethods.leaseRevoke, { id }, options);
+    const sent = (): void => this.#renewals.lose(id, leaseLost(id, 'LeaseRevoked', 'was revoked by this client'));
+    const response = await this.#rpc.call(leaseMethods.leaseRevoke, { id }, withObserver(options, { sent }));
     return withHeader(response.header, {});
   }
 
