@@ -24,6 +24,12 @@ export class Ending {
     this.#controller.abort(error);
   };
 
+  /** Ends the call because of an error of a callback of the program. The program gets it even if the call is ending. */
+  readonly crash = (error: unknown): void => {
+    this.#failure ??= { error };
+    this.#controller.abort(error);
+  };
+
   /** Ends the call, as if `stop` had aborted. */
   stop(reason: unknown): void {
     this.#controller.abort(reason);

@@ -26,6 +26,7 @@ export {
   isWatchInterrupted,
   type LockOptions,
   REWATCH_MS,
+  setOutcome,
   untilAnswered,
   untilDone,
   untilSpace,

@@ -15,6 +15,7 @@ import { undoPut } from './lock-queue.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session, type SessionOptions } from './session.js';
 import {
   cleanedUp,
+  setOutcome,
   untilAnswered,
   untilDone,
   untilSpace,
@@ -315,11 +316,13 @@ export class RegisteredKey {
         this.#modRevision = revision;
         return true;
       } catch (error) {
-        await cleanedUp(
+        const { mayBeApplied } = put;
+        const isUndone = await cleanedUp(
           seen === undefined || isLeft(seen.lease)
             ? undoPut(session, this.key, put)
             : untilDone(session, (options) => put.settle(options)),
         );
+        if (mayBeApplied && !isUndone) setOutcome(waiting, 'unknown');
         throw error;
       }
     }

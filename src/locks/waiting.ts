@@ -66,6 +66,12 @@ export interface Waiting {
   readonly signal: AbortSignal;
 }
 
+/** Sets the `outcome` of the error of the wait, see `WaitLimit.setOutcome`. */
+export function setOutcome(waiting: Waiting, outcome: Outcome): void {
+  const trace = traceIn(waiting);
+  if (trace !== undefined) trace.outcome = outcome;
+}
+
 type EndedFor = 'timeout' | 'signal' | 'other';
 
 /** Combines everything that may end a wait into one signal, whose reason is always an `EtcdError`. */

@@ -103,7 +103,7 @@ export class DoubleBarrier {
     const key = uniqueKey(this.#waiters, this.#session.leaseId);
     return this.#exclusively('enter', this.#participant === undefined, options, async (limit) => {
       this.#participant = await this.#waitForRound(key, limit).catch(async (error: unknown) => {
-        const participant = await this.#withdraw(key);
+        const participant = await this.#withdraw(key, limit);
         if (participant === undefined) throw error;
         return participant;
       });
@@ -234,11 +234,12 @@ export class DoubleBarrier {
    * Withdraws, and returns undefined. If the round has already begun with this key, the participant can no longer
    * withdraw, and this method returns the participant.
    */
-  async #withdraw(key: string): Promise<Participant | undefined> {
+  async #withdraw(key: string, limit: WaitLimit): Promise<Participant | undefined> {
     const { client } = this.#session;
     // Rejects only when the session ends, and then etcd deletes the key with the lease.
     const withdrawing = this.#tryWithdraw(key);
     if (await cleanedUp(withdrawing)) return withdrawing.catch(() => undefined);
+    limit.setOutcome('unknown');
     // `enter` rejects now, so this participant must leave if the round has begun with its key. Otherwise, the other
     // participants would wait for it.
     const leaving = withdrawing.then((late) => late && leaveQueue(client, key, late.createRevision, this.#session));

@@ -18,6 +18,7 @@ import {
   isWatchInterrupted,
   REWATCH_MS,
   type Session,
+  setOutcome,
   untilAnswered,
   untilDone,
   type Waiting,
@@ -276,7 +277,7 @@ export class JobSource<T> {
       session.losesWith(error);
       // Wait only a short time until the claim is undone. The cleanup then continues in the background.
       const undone = isUnknown ? this.#undoClaim(session, kv, keys, nonce) : Promise.resolve();
-      await cleanedUp(undone);
+      if (!(await cleanedUp(undone))) setOutcome(waiting, 'unknown');
       throw error;
     });
     const [running, job] = result.succeeded ? [undefined, result.responses[3]] : result.responses;

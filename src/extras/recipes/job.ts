@@ -1,4 +1,5 @@
 import {
+  amended,
   checkCount,
   checkDelay,
   checkedLater,
@@ -297,18 +298,20 @@ export class Job<T = Uint8Array> extends StoredValue<T> {
   /** Ends the claim together with the operations. `completes` says whether they delete the job. */
   #settle(ops: readonly Op[], completes = false): Promise<void> {
     if (!this.isOwned) {
-      this.abandon();
+      // A settlement that is in progress needs the claim.
+      if (this.#settling === undefined) this.abandon();
       throw notOwned(this.held.lostBy(), 'rejected');
     }
     const settling = this.#trySettle(ops, completes);
     this.#settling = settling;
+    // Listeners of `signal` may settle the job again. While a closing client waits for the job, the call goes on until
+    // the lease ends.
+    this.held.endKeepingKey();
     return settling;
   }
 
   async #trySettle(ops: readonly Op[], completes: boolean): Promise<void> {
-    const { held, lifetime, keys, state, idLease } = this.#parts;
-    // While a closing client waits for the job, the call goes on until the lease ends.
-    held.endKeepingKey();
+    const { lifetime, keys, state, idLease } = this.#parts;
     let end: Settlement;
     try {
       end =
@@ -323,7 +326,7 @@ export class Job<T = Uint8Array> extends StoredValue<T> {
       if (!aborted) {
         this.#settling = undefined;
         this.#wasRefused = true;
-        throw error;
+        throw this.#isUnknown && error instanceof EtcdError ? amended(error, { outcome: 'unknown' }) : error;
       }
       this.abandon();
       throw notOwned(reason, this.#isUnknown ? 'unknown' : 'rejected');

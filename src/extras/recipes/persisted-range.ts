@@ -231,17 +231,19 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
   async #run(): Promise<void> {
     this.#isRunning = true;
     for (let failures = 0; !this.#ended.aborted; ) {
-      const messages = this.#pending;
+      const [messages, changes] = [this.#pending, this.#changes];
       this.#pending = [];
       for (const message of messages) if (this.#ahead.take(message)) this.#isSaved = false;
       if (!this.#isSaved) {
         this.#saving = this.#save();
         await this.#saving;
       }
-      for (const message of messages) super.apply(message);
+      // If the cluster was restored during the save, the messages belong to the former history.
+      if (changes === this.#changes) for (const message of messages) super.apply(message);
       this.#hasUnshown = this.#pending.length > 0;
       const isReplaced = this.#pending.some(({ type }) => type === 'resync');
-      if (!isReplaced && messages.some(({ type }) => type === 'synced')) this.#certain();
+      const last = messages.filter(({ type }) => type === 'synced' || type === 'resync').at(-1);
+      if (!isReplaced && last?.type === 'synced') this.#certain();
       if (this.#pending.length > 0) continue;
       if (this.#isSaved) break;
       const woken = new AbortController();

@@ -230,7 +230,9 @@ function waitForItem(
   consumer: Held,
   limit: WaitLimit,
 ): Promise<KeyValue> {
-  const offLost = onAbort(consumer.signal, () => limit.end(consumer.signal.reason));
+  const lost = (): void => limit.end(consumer.signal.reason);
+  const offLost = onAbort(consumer.signal, lost);
+  if (consumer.signal.aborted) lost();
   return watchUntil(client, { keys: items, event: 'put' }, limit.waiting, async (options) => {
     const { kvs } = await client.range(items, { ...options, ...order });
     return kvs[0];

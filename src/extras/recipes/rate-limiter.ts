@@ -23,6 +23,7 @@ import {
 } from '../../client/index.js';
 import {
   checkName,
+  setOutcome,
   untilAnswered,
   WAIT_OPTIONS,
   type Waiting,
@@ -148,8 +149,8 @@ export class RateLimiter {
   /**
    * Takes tokens, 1 to `burst` of them, and waits until they are due. Tokens become due in the order in which the calls
    * take them. If `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts
-   * or the client is closed during the wait, the tokens are lost. If the outcome of a write is unknown, the call may
-   * take the tokens twice.
+   * or the client is closed during the wait, the tokens are lost, and the outcome of the error is `applied`. If the
+   * outcome of a write is unknown, the call may take the tokens twice.
    *
    * @throws EtcdError, see `WaitOptions`, and with reason `ClientClosed` when the client is closed.
    */
@@ -160,7 +161,7 @@ export class RateLimiter {
       const endMs = monotonicMs() + maxWaitMs;
       const takeTokens = (patience: number) =>
         untilAnswered(waiting, () => this.#reserve(tokens, patience, endMs, waiting));
-      if (await this.#goOnInTime(takeTokens, waiting.signal)) return;
+      if (await this.#goOnInTime(takeTokens, waiting)) return;
       throw timedOut('RateLimiter.take', maxWaitMs, 'rejected', undefined, undefined, undefined, 'maxWaitMs');
     });
   }
@@ -168,13 +169,14 @@ export class RateLimiter {
   /**
    * Takes tokens if they are due now. Returns whether it took them.
    *
-   * @throws EtcdError as `txn` does. If the outcome of the error is `unknown`, the tokens may be taken.
+   * @throws EtcdError as `txn` does. If the outcome of the error is `applied`, the tokens are taken, and if it is
+   *   `unknown`, they may be.
    */
   async tryTake(tokens = 1, options: Pick<WaitOptions, 'signal'> = {}): Promise<boolean> {
     this.#check(tokens);
     checkOptions(options, TRY_OPTIONS, 'RateLimiter.tryTake');
     return this.#waiting('RateLimiter.tryTake', options, (waiting) =>
-      this.#goOnInTime((patience) => this.#reserve(tokens, patience, 0, waiting), waiting.signal),
+      this.#goOnInTime((patience) => this.#reserve(tokens, patience, 0, waiting), waiting),
     );
   }
 
@@ -200,8 +202,9 @@ export class RateLimiter {
    */
   async #goOnInTime(
     reserve: (patience: number) => Promise<Reservation | undefined>,
-    signal: AbortSignal,
+    waiting: Waiting,
   ): Promise<boolean> {
+    const { signal } = waiting;
     for (let patience = 1; ; patience *= 2) {
       const reserved = await reserve(patience);
       if (reserved === undefined) return false;
@@ -212,6 +215,7 @@ export class RateLimiter {
         const graceMs = Math.min(MAX_GRACE_MS, Math.max(this.#graceMs * GRACE_DECAY, 2 * timerLateMs));
         this.#graceMs = Math.max(this.#minGraceMs, graceMs);
       }
+      if (signal.aborted) setOutcome(waiting, 'applied');
       signal.throwIfAborted();
       if (reserved.lateMs() <= 0) return true;
     }
@@ -242,6 +246,7 @@ export class RateLimiter {
       try {
         return (await swapKey(this.#client, this.key, change, waiting)) ? taken?.() : undefined;
       } catch (error) {
+        if (error instanceof EtcdError && error.outcome === 'unknown') setOutcome(waiting, 'unknown');
         // Endpoints of several clusters could refuse each lease.
         if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound' || lease === undefined) throw error;
         if (monotonicMs() >= deadline) throw error;

@@ -1,6 +1,7 @@
 import {
   type ActionLast,
   actionLast,
+  backoffMs,
   checkDelay,
   checkedLaterAll,
   checkFields,
@@ -203,7 +204,7 @@ export async function reconcile(
   };
   await untilClosed(client, signal, async (stop) => {
     const ending = new Ending(stop);
-    const { fail } = ending;
+    const { crash: fail } = ending;
     try {
       if (election === undefined) await control(controller, ending.signal, fail);
       else {
@@ -239,9 +240,11 @@ async function control(
   const { concurrency = 1, retryDelayMs = retryDelay(RETRY_BASE_MS), resyncMs, owned, onRun } = options;
   const stateOf = async (key: Uint8Array): Promise<KeyValue | undefined> => {
     if (owned.length === 0) return main.get(key);
-    for (;;) {
+    for (let attempt = 0; ; attempt += 1) {
       const { header, kvs } = await untilAnswered({ signal }, (calls) => client.range(key, calls));
       if (main.saw(key, kvs[0], header.revision)) return kvs[0];
+      // The store was restored from an older copy. The watch of the range will show that, and `main` reads again.
+      await pause(backoffMs(attempt), signal);
     }
   };
   const runs = new KeyRuns({

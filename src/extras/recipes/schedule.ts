@@ -227,6 +227,7 @@ export async function schedule(
     runsAll: missed === 'all',
     maxLateMs: missed === 'skip' ? 2_000 * (options.ttl ?? DEFAULT_TTL_S) : Number.POSITIVE_INFINITY,
   };
+  let thrown: { readonly error: unknown } | undefined;
   const run = async (tick: Tick): Promise<void> => {
     try {
       await handler(tick);
@@ -235,13 +236,22 @@ export async function schedule(
       if (tick.signal.aborted) return;
       await tick.end();
       if (onFailure === undefined) throw error;
-      await onFailure(error, tick);
+      try {
+        await onFailure(error, tick);
+      } catch (fatal) {
+        // `lead` drops the error if its signal has aborted, or the leadership was lost.
+        thrown = { error: fatal };
+        throw fatal;
+      }
     }
     await tick.end();
   };
-  const runTerm = (term: Term): Promise<void> =>
-    runTicks(new TickKey(client, `${name}/tick`, term.held), term, next, rules, run);
+  const runTerm = async (term: Term): Promise<void> => {
+    if (thrown !== undefined) throw thrown.error;
+    await runTicks(new TickKey(client, `${name}/tick`, term.held), term, next, rules, run);
+  };
   await lead(client, `${name}/leader`, leading, runTerm);
+  if (thrown !== undefined) throw thrown.error;
 }
 
 interface Rules {

@@ -212,19 +212,29 @@ export class Service {
     options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
   ): Promise<() => Promise<void>> {
     const registered = new RegisteredKey(toBytes(key, 'id'), toBytes(value, 'endpoint'));
-    const within = (what: string, limits: CallOptions, action: (waiting: Waiting) => Promise<unknown>) => {
+    const within = (
+      what: string,
+      limits: CallOptions,
+      lifetime: AbortSignal,
+      action: (waiting: Waiting) => Promise<unknown>,
+    ) => {
       const { signal, timeoutMs } = keyspaceClientOf(this.#client).leaseClient.withDefaultTimeout(limits);
       const acting = ({ waiting }: WaitLimit) =>
         action(waiting).catch((error: unknown) => {
           session.losesWith(error);
           throw error;
         });
-      return withinLimit(what, { signal, maxWaitMs: timeoutMs }, session.signal, acting, 'timeoutMs');
+      return withinLimit(what, { signal, maxWaitMs: timeoutMs }, lifetime, acting, 'timeoutMs');
     };
-    await within('register', options, (waiting) => registered.put(session, () => true, waiting));
+    await within('register', options, session.signal, (waiting) => registered.put(session, () => true, waiting));
     return async () => {
-      // If the session has ended, etcd deletes the key with the lease.
-      if (!session.signal.aborted) await within('close', {}, (waiting) => registered.delete(this.#client, waiting));
+      const { leaseSignal } = session;
+      // When the lease is lost, etcd deletes the key with it. The lease of a closing client may live on for its locks.
+      if (leaseSignal.aborted) return;
+      const deleting = within('close', {}, leaseSignal, (waiting) => registered.delete(this.#client, waiting));
+      await deleting.catch((error: unknown) => {
+        if (!leaseSignal.aborted) throw error;
+      });
     };
   }
 }

@@ -144,8 +144,9 @@ export async function stm<T>(
     }
   } catch (error) {
     if (!limit.signal.aborted || !(error instanceof EtcdError)) throw error;
-    // Only the commit writes, so the outcome is unknown only if the commit was in progress when the wait ended.
-    if (tx.isCommitting && error.outcome === 'unknown') limit.setOutcome('unknown');
+    // Only the commit writes, so the outcome matters only if the commit was in progress when the wait ended.
+    const { outcome } = error;
+    if (tx.isCommitting && (outcome === 'unknown' || outcome === 'applied')) limit.setOutcome(outcome);
     throw limit.endedBy(error);
   } finally {
     limit.dispose();
@@ -356,8 +357,12 @@ export class StmTransaction {
     const revision = snapshot === undefined ? undefined : await snapshot;
     const reading = this.#client.range(keys, { ...this.#waiting, revision });
     if (snapshot === undefined && this.#isolation.snapshot) {
-      this.#revision = reading.then(({ header }) => header.revision);
-      this.#revision.catch(() => {});
+      const first = reading.then(({ header }) => header.revision);
+      this.#revision = first;
+      first.catch(() => {
+        // Another read is the first one then.
+        if (this.#revision === first) this.#revision = undefined;
+      });
     }
     const { header, kvs } = await reading;
     return { keys, kvs, revision: revision ?? header.revision };

@@ -192,7 +192,7 @@ export class WorkQueue<T = Uint8Array> {
         const take = () => this.#source.take(session, waiting, concurrency - running.size, stop);
         const jobs = await untilSpace(waiting, take);
         for (const job of jobs) {
-          const run: Promise<void> = this.#runJob(job, handler, stop, onFailure)
+          const run: Promise<void> = this.#runJob(job, handler, stop, onFailure, ended.crash)
             .catch(failUnlessOver(session))
             .finally(() => {
               running.delete(run);
@@ -310,6 +310,7 @@ export class WorkQueue<T = Uint8Array> {
     handler: (job: Job<T>) => Promise<void> | void,
     stop: AbortSignal,
     onFailure: (error: unknown, job: Job<T>) => void,
+    crash: (error: unknown) => void,
   ): Promise<void> {
     try {
       await handler(job);
@@ -319,7 +320,11 @@ export class WorkQueue<T = Uint8Array> {
       // The handler has settled the job, or another worker returns the lost or released job to the queue.
       if (!job.isOwned) return job.abandon();
       if (stop.aborted) return await job.giveBack().catch(ignoreLoss);
-      await onFailure(error, job);
+      try {
+        await onFailure(error, job);
+      } catch (thrown) {
+        return crash(thrown);
+      }
       await job.retry({ error }).catch(ignoreLoss);
     }
   }
