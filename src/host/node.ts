@@ -204,9 +204,10 @@ function tlsOverDuplex(
   tls: TlsOptions | undefined,
   events: ByteStreamEvents,
 ): ByteStream {
-  const keepProcessAlive = processKeeperOf(duplex);
   let cause: Error | undefined;
+  // Throws if the TLS options are wrong. Nothing may keep the process alive then.
   const socket = connectTls({ socket: duplex, ...tlsOptions(endpoint, tls) }, events);
+  const keepProcessAlive = processKeeperOf(duplex);
   duplex
     .on('error', (error) => {
       cause ??= error;

@@ -241,9 +241,10 @@ export async function withdraw(
   if (createRevision === undefined) {
     const applied = await untilDone({ signal }, (options) => put.settle(options));
     if (applied?.succeeded) createRevision = applied.revision;
-    // An earlier session with the same lease has put the key, or another client has deleted the guard of the put.
+    // An earlier session with the same lease has put the key, or another client has deleted the guard of the put. The
+    // server may refuse this read as it has refused the put.
     else if (put.mayBeApplied)
-      createRevision = (await untilDone({ signal }, (options) => client.get(key, options)))?.createRevision;
+      createRevision = (await untilAnswered({ signal }, (options) => client.get(key, options)))?.createRevision;
   }
   if (createRevision !== undefined) await leaveQueue(client, key, createRevision, { signal });
 }

@@ -40,7 +40,7 @@ export class Ending {
     this.#offStop();
   }
 
-  /** @throws the error with which `fail` has ended the call. */
+  /** @throws the error with which `fail` has ended the call, or the first error of `crash`. */
   throwIfFailed(): void {
     if (this.#failure !== undefined) throw this.#failure.error;
   }

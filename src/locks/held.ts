@@ -39,7 +39,7 @@ export const RELEASE_OPTIONS = { timeoutMs: checkTimeout } as const;
 
 /**
  * Returns a new object of the class `type`. @throws EtcdError with the reason of the session's end, if the session has
- * ended. etcd then deletes the queue key.
+ * ended. The queue key is then deleted.
  */
 export function hold<T extends Held, Own extends HeldKey>(
   type: HeldClass<T, Own>,
@@ -51,7 +51,8 @@ export function hold<T extends Held, Own extends HeldKey>(
   const held = new type(session, name, own, leaveLocalQueue);
   const lost = held.lostBy();
   if (lost === undefined) return held;
-  session.holders.delete(held);
+  // The lease of a closing client may live on for other locks.
+  held.release().catch(() => {});
   throw lost;
 }
 
@@ -116,11 +117,13 @@ export class Held extends Printable implements AsyncDisposable {
     this.session = session;
     this.#leaveLocalQueue = leaveLocalQueue;
     session.holders.add(this);
-    /** Ends the hold. The holder may still use the lock, so the key stays until the holder releases it. */
-    const lost = (reason: () => EtcdError): void => void this.#end(reason, () => this.#deleteWhenFree());
-    const sessionLost = (): void => lost(() => session.signal.reason);
+    const sessionLost = (): void =>
+      void this.#end(
+        () => session.signal.reason,
+        () => this.#deleteWhenFree(),
+      );
     const gone = (error: EtcdError): void =>
-      error.cause === undefined ? void this.#end(() => error) : lost(() => error);
+      error.cause === undefined ? void this.#end(() => error) : this.#loses(() => error);
     this.#offSessionLost = onAbort(session.signal, sessionLost);
     this.#stopWatching = watchOwnKey(session.client, own, gone, WATCH_AFTER_MS.holder);
     if (session.signal.aborted) sessionLost();
@@ -195,15 +198,18 @@ export class Held extends Printable implements AsyncDisposable {
    */
   limit(maxHoldMs: number | undefined): this {
     if (maxHoldMs === undefined) return this;
-    const free = this.#untilFree();
-    const unlessFree = (delayMs: number, action: () => void): void =>
-      void free.then(after(delayMs, action, 'background'));
-    unlessFree(maxHoldMs, () => {
-      const lost = () => lockLost(`held for maxHoldMs = ${maxHoldMs}`);
-      void this.#end(lost, () => this.#deleteWhenFree());
-      unlessFree(this.session.ttlMs, () => this.#free());
-    });
+    this.#unlessFree(maxHoldMs, () => this.#loses(() => lockLost(`held for maxHoldMs = ${maxHoldMs}`)));
     return this;
+  }
+
+  /** Ends the hold. The holder may still use the lock, so the key stays until `release`, but not longer than the TTL. */
+  #loses(reason: () => EtcdError): void {
+    void this.#end(reason, () => this.#deleteWhenFree());
+    this.#unlessFree(this.session.ttlMs, () => this.#free());
+  }
+
+  #unlessFree(delayMs: number, action: () => void): void {
+    void this.#untilFree().then(after(delayMs, action, 'background'));
   }
 
   /**

@@ -25,6 +25,7 @@ import {
   withMaxCreateRev,
 } from '../client/index.js';
 import type { GuardedWrite } from './guards.js';
+import type { Session } from './session.js';
 import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
 // The queue of a lock in etcd: the keys under one prefix, in the order of their create revisions. Each contender puts
@@ -289,7 +290,7 @@ export async function readIfFirst(
 /**
  * Deletes a queue key. The call is safe to repeat, because its transaction checks the create revision: a copy of the
  * request that arrives late cannot delete a key that was put later. The attempts end when `lifetime` aborts. `lifetime`
- * must abort when the session ends, because etcd then deletes the key with the lease (S23, S25).
+ * must abort when the lease is lost, because etcd then deletes the key with it (S23, S25).
  */
 export function leaveQueue(
   client: CoreKeyspace,
@@ -307,13 +308,19 @@ export function leaveQueue(
  * been put again since. The attempts end when the lease is lost, because etcd then deletes the key with it.
  */
 export async function undoPut(
-  { client, leaseSignal: signal }: { readonly client: CoreKeyspace; readonly leaseSignal: AbortSignal },
+  { client, leaseId, leaseSignal: signal }: Pick<Session, 'client' | 'leaseId' | 'leaseSignal'>,
   key: BytesLike,
   put: GuardedWrite<unknown>,
 ): Promise<void> {
   const applied = await untilDone({ signal }, (options) => put.settle(options));
-  if (!applied?.succeeded) return;
-  const isOwn = [compare.modRevision(key, '==', applied.revision)];
+  let modRevision = applied?.succeeded ? applied.revision : undefined;
+  if (applied === undefined && put.mayBeApplied) {
+    // Another client has deleted the guard of the put, or the server has refused the put.
+    const found = await untilAnswered({ signal }, (options) => client.get(key, options));
+    if (found?.lease === leaseId) modRevision = found.modRevision;
+  }
+  if (modRevision === undefined) return;
+  const isOwn = [compare.modRevision(key, '==', modRevision)];
   await untilDone({ signal }, (options) => client.txn({ if: isOwn, then: [op.delete(key)] }, options));
 }
 

@@ -180,6 +180,8 @@ export class ReentrantMutex {
     );
     // Between this check and the new hold, no other code may run, because it could release the last hold.
     if (held?.valid() && this.#owners.get(owner) === ownership) return this.#addHold(owner, ownership, held);
+    // The owner has lost the lock, and must not wait for itself.
+    held?.release().catch(() => {});
     this.#forget(owner, ownership);
     return undefined;
   }

@@ -4,6 +4,7 @@ import {
   checkOptions,
   EtcdError,
   idOf,
+  type Outcome,
   onAbort,
   orAborted,
   toBytes,
@@ -317,12 +318,15 @@ export class RegisteredKey {
         return true;
       } catch (error) {
         const { mayBeApplied } = put;
-        const isUndone = await cleanedUp(
-          seen === undefined || isLeft(seen.lease)
-            ? undoPut(session, this.key, put)
-            : untilDone(session, (options) => put.settle(options)),
-        );
-        if (mayBeApplied && !isUndone) setOutcome(waiting, 'unknown');
+        let outcome: Outcome = 'rejected';
+        /** The put has replaced a value, so it stays if it was applied. */
+        const settle = async (): Promise<void> => {
+          const applied = await untilDone({ signal: session.leaseSignal }, (options) => put.settle(options));
+          if (applied?.succeeded) outcome = 'applied';
+        };
+        const isNew = seen === undefined || isLeft(seen.lease);
+        const isSettled = await cleanedUp(isNew ? undoPut(session, this.key, put) : settle());
+        if (mayBeApplied) setOutcome(waiting, isSettled ? outcome : 'unknown');
         throw error;
       }
     }

@@ -87,7 +87,9 @@ export class Semaphore {
       if (!succeeded) throw keyGone();
       return hold(Held, this.#session, this.name, { key, createRevision: revision, seenAt: revision }, () => {});
     } catch (error) {
-      await cleanedUp(withdraw(this.#session, key, put));
+      const { mayBeApplied } = put;
+      const isUndone = await cleanedUp(withdraw(this.#session, key, put));
+      if (mayBeApplied && !isUndone) limit.setOutcome('unknown');
       throw error;
     } finally {
       offLost();

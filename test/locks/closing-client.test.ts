@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import type { TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import { Client, type CoreKeyspace, type Interceptor } from '../../src/index.js';
+import { Client, type CoreKeyspace, type Interceptor, prefix } from '../../src/index.js';
 import {
   type Held,
   lead,
@@ -11,11 +12,12 @@ import {
   withLock,
   withSessions,
 } from '../../src/locks.js';
-import { Barrier, WorkQueue } from '../../src/recipes.js';
+import { Barrier, DoubleBarrier, Etcd3Mutex, WorkQueue } from '../../src/recipes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { queueLength } from '../support/locks.js';
 import { aborted, gate } from '../support/signals.js';
+import { answerLost, puts } from '../support/transactions.js';
 
 /** Functions that hold the lock `name` while an action runs. */
 const HOLDING = {
@@ -409,4 +411,96 @@ test('`register` of a SelfHealingSession puts nothing more after its client has 
   expect(puts).toBe(1);
   revoke.open();
   await closing;
+});
+
+describe('while a closing client waits for the release of another lock', () => {
+  /** Opens a client whose session holds a lock. `end` releases the lock, and waits until the client has closed. */
+  const holding = async (interceptors: readonly Interceptor[] = []) => {
+    const other = openClient();
+    const etcd = new Client({ endpoints: other.endpoints, interceptors });
+    const session = await Session.open(etcd);
+    const held = await new Mutex(session, unique('closing')).lock();
+    let closing: Promise<void> | undefined;
+    const close = (): void => {
+      closing ??= etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    };
+    const end = async (): Promise<void> => {
+      await held.release();
+      await closing;
+    };
+    return { other, etcd, session, close, end };
+  };
+
+  test('a participant leaves a double barrier at once', async () => {
+    const { other, session, close, end } = await holding();
+    const name = unique('barrier');
+    const entering = errorOf(new DoubleBarrier(session, name, 2).enter());
+    const waiters = prefix(`${name}/waiters/`);
+    await expect.poll(async () => (await other.range(waiters)).count).toBe(1);
+    close();
+    expect(await entering).toMatchObject({ reason: 'ClientClosed' });
+    await expect.poll(async () => (await other.range(waiters)).count).toBe(0);
+    await end();
+  });
+
+  test('a job whose claim got no answer returns to the queue at once', async () => {
+    const name = unique('jobs');
+    let isLost = false;
+    const losing: Interceptor = {
+      async unary(call, next) {
+        const answer = await next(call);
+        const { success = [] } = call.request as Partial<TxnRequest>;
+        if (isLost || call.method.path !== methods.kv.txn.path || !puts(success, `${name}/held/claimed/`))
+          return answer;
+        isLost = true;
+        close();
+        throw answerLost();
+      },
+    };
+    const { other, etcd, session, close, end } = await holding([losing]);
+    await new WorkQueue(other, name).enqueue('job');
+    expect(await errorOf(new WorkQueue(etcd, name).take(session))).toMatchObject({ reason: 'ClientClosed' });
+    await expect.poll(() => new WorkQueue(other, name).counts()).toMatchObject({ ready: 1, running: 0 });
+    await end();
+  });
+
+  test.each([0, 1, 2, 3, 5, 8])(
+    'a lock whose answer arrives while the client begins to close is free or held (%i turns)',
+    async (turns) => {
+      const name = unique('lock');
+      const late: Interceptor = {
+        async unary(call, next) {
+          const answer = await next(call);
+          const { success = [] } = call.request as Partial<TxnRequest>;
+          if (call.method.path === methods.kv.txn.path && puts(success, `${name}/`))
+            void (async () => {
+              for (let turn = 0; turn < turns; turn += 1) await null;
+              close();
+            })();
+          return answer;
+        },
+      };
+      const { other, session, close, end } = await holding([late]);
+      await new Mutex(session, name).lock().then(
+        (held) => held.release(),
+        () => {},
+      );
+      await withLock(other, name, { maxWaitMs: 5_000 }, () => {});
+      await end();
+    },
+  );
+
+  test('a holder of an Etcd3Mutex keeps both keys until it calls `release`', async () => {
+    const { other, session, close, end } = await holding();
+    const name = unique('lock');
+    const held = await new Etcd3Mutex(session, name).lock();
+    const lost = aborted(held.signal);
+    close();
+    await lost;
+    for (let call = 0; call < 20; call += 1) await other.get(name);
+    expect((await other.get(name))?.lease).toBe(session.leaseId);
+    await held.release();
+    expect(await other.get(name)).toBeUndefined();
+    await end();
+  });
 });

@@ -1,7 +1,8 @@
-import { expect, inject, test } from 'vitest';
+import { describe, expect, inject, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { compare, EtcdError, type Interceptor, op, prefix } from '../../src/index.js';
-import { Mutex, Session } from '../../src/locks.js';
+import { Mutex, ReentrantMutex, Session } from '../../src/locks.js';
+import { Etcd3Mutex } from '../../src/recipes.js';
 import { blockEventLoop } from '../support/block.js';
 import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
@@ -74,8 +75,7 @@ test.for([0.5, 1.2, 3])(
   },
 );
 
-test('a holder whose watch the server refuses keeps the lock until it calls `release`, although its signal aborts', async () => {
-  const [other, name] = [openClient(), unique('lock')];
+describe('if the server refuses the watch of a held key,', () => {
   const refusing: Interceptor = {
     stream(call, handler, next) {
       if (call.method.path !== methods.watch.watch.path) return next(call, handler);
@@ -84,11 +84,41 @@ test('a holder whose watch the server refuses keeps the lock until it calls `rel
       return { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
     },
   };
-  const etcd = openClient({ interceptors: [refusing] });
-  const held = await new Mutex(await Session.open(etcd), name).lock();
-  await aborted(held.signal);
-  expect(held.signal.reason).toMatchObject({ reason: 'LockLost', cause: { code: 'Unimplemented' } });
-  expect(await new Mutex(await Session.open(other), name).tryLock()).toBeUndefined();
-  await held.release();
-  expect(await new Mutex(await Session.open(other), name).tryLock()).toBeDefined();
+
+  test('the holder keeps the lock until it calls `release`, although its signal aborts', async () => {
+    const [other, name] = [openClient(), unique('lock')];
+    const etcd = openClient({ interceptors: [refusing] });
+    const held = await new Mutex(await Session.open(etcd), name).lock();
+    await aborted(held.signal);
+    expect(held.signal.reason).toMatchObject({ reason: 'LockLost', cause: { code: 'Unimplemented' } });
+    expect(await new Mutex(await Session.open(other), name).tryLock()).toBeUndefined();
+    await held.release();
+    expect(await new Mutex(await Session.open(other), name).tryLock()).toBeDefined();
+  });
+
+  test('the next contender gets the lock when the TTL has passed, if the holder does not call `release`', async () => {
+    const [other, name] = [openClient(), unique('lock')];
+    const etcd = openClient({ interceptors: [refusing] });
+    const held = await new Mutex(await Session.open(etcd, { ttl: TTL }), name).lock();
+    await aborted(held.signal);
+    await new Mutex(await Session.open(other), name).lock();
+  });
+
+  test('the owner of a ReentrantMutex does not wait for its own hold', async () => {
+    const mutex = new ReentrantMutex(await Session.open(openClient({ interceptors: [refusing] })), unique('lock'));
+    const outer = await mutex.lock('me');
+    await aborted(outer.signal);
+    expect((await mutex.lock('me')).token).toBeGreaterThan(outer.token);
+  });
+
+  test('an Etcd3Mutex keeps both keys until its holder calls `release`', async () => {
+    const [other, name] = [openClient(), unique('lock')];
+    const etcd = openClient({ interceptors: [refusing] });
+    const held = await new Etcd3Mutex(await Session.open(etcd), name).lock();
+    await aborted(held.signal);
+    for (let call = 0; call < 20; call += 1) await other.get(name);
+    expect(await other.get(name)).toBeDefined();
+    await held.release();
+    expect(await other.get(name)).toBeUndefined();
+  });
 });

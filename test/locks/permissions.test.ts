@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
-import { prefix } from '../../src/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { EtcdError, type Interceptor, prefix } from '../../src/index.js';
 import { Election, Mutex, RWMutex, Semaphore, Session } from '../../src/locks.js';
 import { Barrier, DoubleBarrier, PriorityQueue, Queue } from '../../src/recipes.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
-import { openClient } from '../support/client.js';
+import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
 // Locks, elections, queues and barriers store their keys under the folder of their name, such as "app/", and their
@@ -56,4 +57,19 @@ test('a user with readwrite permission on "app/" and "etcdwire/guards/" can use 
   expect(error.problem).toContain('a queue also uses keys under its name with "__" before the last part');
   await root.auth.roleGrantPermission('app', 'readwrite', prefix('__jobs/'));
   expect((await outside.dequeue(session)).text()).toBe('item');
+});
+
+test('each `lock` call rejects with PermissionDenied if the server refuses every call', async () => {
+  const refusing: Interceptor = {
+    unary: (call, next) =>
+      call.method.path === methods.kv.txn.path || call.method.path === methods.kv.range.path
+        ? Promise.reject(
+            new EtcdError('denied', { code: 'PermissionDenied', reason: 'PermissionDenied', outcome: 'rejected' }),
+          )
+        : next(call),
+  };
+  const mutex = new Mutex(await Session.open(openClient({ interceptors: [refusing] })), unique('lock'));
+  for (let call = 0; call < 3; call += 1)
+    expect(await errorOf(mutex.lock({ maxWaitMs: 5_000 }))).toMatchObject({ reason: 'PermissionDenied' });
+  expect(await errorOf(mutex.tryLock())).toMatchObject({ reason: 'PermissionDenied' });
 });

@@ -40,7 +40,7 @@ export interface KeepAliveScope {
  * - doubtful: A renewal is unanswered, or the stream broke. The lease stays valid until its deadline.
  * - lost: The deadline has passed, the lease does not exist on the server, the server refuses to renew the lease, or
  *   the cluster has changed (reason `ClusterChanged`).
- * - revoked: This client revokes the lease. The lease counts as lost before the client sends the revoke request.
+ * - revoked: This client revokes the lease. The lease counts as lost when the client sends the revoke request.
  * - closed: The keepalive, the keyspace or the client was closed. The lease expires unless another keepalive renews it.
  *
  * The deadline counts from the time when the client *sent* the latest acknowledged request, however late the client

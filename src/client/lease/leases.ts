@@ -204,7 +204,7 @@ export class LeaseClient {
 
   /**
    * Ends a lease. The server then deletes the keys that are attached to the lease. The keepalives of the lease in the
-   * same client and its namespaces end with reason `LeaseRevoked` before the client sends the request.
+   * same client and its namespaces end with reason `LeaseRevoked` when the client sends the request.
    *
    * @throws EtcdError with reason `LeaseNotFound` if the lease does not exist.
    *
@@ -217,6 +217,8 @@ export class LeaseClient {
     const id = leaseIdOf(lease, 'lease');
     const sent = (): void => this.#renewals.lose(id, leaseLost(id, 'LeaseRevoked', 'was revoked by this client'));
     const response = await this.#rpc.call(leaseMethods.leaseRevoke, { id }, withObserver(options, { sent }));
+    // A transport of the program may not call `sent`.
+    sent();
     return withHeader(response.header, {});
   }
 

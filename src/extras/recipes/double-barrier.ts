@@ -81,6 +81,8 @@ export class DoubleBarrier {
   readonly #ready: string;
   readonly #epoch: string;
   #participant: Participant | undefined;
+  /** The latest put of the participant's own key. */
+  #put: GuardedWrite<unknown> | undefined;
   #busy = false;
 
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
@@ -171,24 +173,24 @@ export class DoubleBarrier {
   /** Waits until the previous round has ended, and then puts this participant's key. */
   #putOwnKey(key: string, waiting: Waiting): Promise<State> {
     const { client, guards, leaseId: lease } = this.#session;
-    let put: GuardedWrite<unknown> | undefined;
+    this.#put = undefined;
     return watchUntil(client, { keys: prefix(`${this.name}/`), event: 'delete' }, waiting, async (options) => {
       for (;;) {
         // Make sure that the previous put, whose outcome may be unknown, does not take effect later.
-        await put?.settle(options);
+        await this.#put?.settle(options);
         const state = await this.#read(key, options);
         if (state.own !== undefined) return state;
         if (state.ready !== undefined) {
           await this.#endRoundIfEmpty(state.ready.createRevision, options);
           return undefined;
         }
-        put = guards.begin(
+        this.#put = guards.begin(
           preparedTxn({
             if: [compare.missing(this.#ready), this.#isSameEpoch(state)],
             then: [op.put(key, '', { lease })],
           }),
         );
-        await put.send(options).catch((error: unknown) => {
+        await this.#put.send(options).catch((error: unknown) => {
           this.#session.losesWith(error);
           throw error;
         });
@@ -214,6 +216,11 @@ export class DoubleBarrier {
     return this.#isCounted(kvs, key);
   }
 
+  /** The limit of cleanups. The lease of a closing client may live on for locks, while `signal` of the session aborts. */
+  get #lifetime(): Waiting {
+    return { signal: this.#session.leaseSignal };
+  }
+
   #isSameEpoch({ epoch }: State): Compare {
     return compare.modRevision(this.#epoch, '==', epoch);
   }
@@ -236,13 +243,13 @@ export class DoubleBarrier {
    */
   async #withdraw(key: string, limit: WaitLimit): Promise<Participant | undefined> {
     const { client } = this.#session;
-    // Rejects only when the session ends, and then etcd deletes the key with the lease.
+    // Rejects only when the lease is lost, and then etcd deletes the key with it.
     const withdrawing = this.#tryWithdraw(key);
     if (await cleanedUp(withdrawing)) return withdrawing.catch(() => undefined);
-    limit.setOutcome('unknown');
+    if (this.#put?.mayBeApplied) limit.setOutcome('unknown');
     // `enter` rejects now, so this participant must leave if the round has begun with its key. Otherwise, the other
     // participants would wait for it.
-    const leaving = withdrawing.then((late) => late && leaveQueue(client, key, late.createRevision, this.#session));
+    const leaving = withdrawing.then((late) => late && leaveQueue(client, key, late.createRevision, this.#lifetime));
     leaving.catch(() => {});
     return undefined;
   }
@@ -253,7 +260,7 @@ export class DoubleBarrier {
    */
   async #tryWithdraw(key: string): Promise<Participant | undefined> {
     const { client } = this.#session;
-    const { succeeded, responses } = await untilDone(this.#session, (options) =>
+    const { succeeded, responses } = await untilDone(this.#lifetime, (options) =>
       client.txn(
         {
           if: [compare.missing(this.#ready)],
@@ -266,11 +273,11 @@ export class DoubleBarrier {
     const [own, ready] = succeeded ? [] : responses;
     if (own === undefined || ready === undefined) return undefined;
     const [createRevision, round] = [own.createRevision, ready.createRevision];
-    const isInRound = await untilDone(this.#session, (options) =>
+    const isInRound = await untilDone(this.#lifetime, (options) =>
       this.#isInRound(round, key, options).catch(notInRoundIfCompacted),
     );
     if (isInRound) return { key, createRevision, round };
-    await leaveQueue(client, key, createRevision, this.#session);
+    await leaveQueue(client, key, createRevision, this.#lifetime);
     return undefined;
   }
 

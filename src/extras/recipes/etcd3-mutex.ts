@@ -155,7 +155,11 @@ class HeldWithEtcd3 extends Held {
     this.#etcd3 = etcd3;
     // Reading `aborted` calls `lostBy`, and aborts the signal because a key is lost.
     onAbort(etcd3.signal, () => void this.signal.aborted);
-    onAbort(this.signal, () => void etcd3.release().catch(() => {}));
+    onAbort(this.signal, () => {
+      // If the key may still exist, the holder may still use the lock, and only the holder says that it has stopped.
+      const isGone = !this.session.signal.aborted && this.signal.reason.cause === undefined;
+      if (isGone) etcd3.release().catch(() => {});
+    });
     this.signal.throwIfAborted();
     return this;
   }

@@ -242,13 +242,15 @@ export class JobSource<T> {
    */
   async #undoClaim(session: Session, kv: KeyValue, keys: JobKeys, nonce: string): Promise<void> {
     const isUnclaimed = [compare.modRevision(kv.keyBytes, '==', kv.modRevision)];
-    const result = await untilDone(session, (call) =>
+    // The lease of a closing client may live on for its locks.
+    const waiting = { signal: session.leaseSignal };
+    const result = await untilDone(waiting, (call) =>
       this.#client.txn({ if: isUnclaimed, then: [op.put(kv.keyBytes, kv.value)], else: [op.get(keys.running)] }, call),
     );
     const running = result.succeeded ? undefined : result.responses[0];
     if (running?.text() !== nonce) return;
     const txn = endOfClaim(keys, running.createRevision, [op.put(kv.keyBytes, kv.value)]);
-    await untilDone(session, (call) => this.#client.txn(txn, call));
+    await untilDone(waiting, (call) => this.#client.txn(txn, call));
   }
 
   /** Returns undefined if another worker was faster, or if the job's value is gone. */

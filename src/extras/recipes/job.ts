@@ -293,6 +293,8 @@ export class Job<T = Uint8Array> extends StoredValue<T> {
   /** @internal Tells the session that the program no longer works on the job, which it has lost or settled. */
   abandon(): void {
     this.#parts.lifetime.holders.delete(this.held);
+    // The claim may still exist if the client could not watch it.
+    this.held.release().catch(() => {});
   }
 
   /** Ends the claim together with the operations. `completes` says whether they delete the job. */
@@ -302,12 +304,10 @@ export class Job<T = Uint8Array> extends StoredValue<T> {
       if (this.#settling === undefined) this.abandon();
       throw notOwned(this.held.lostBy(), 'rejected');
     }
-    const settling = this.#trySettle(ops, completes);
-    this.#settling = settling;
-    // Listeners of `signal` may settle the job again. While a closing client waits for the job, the call goes on until
-    // the lease ends.
+    this.#settling = this.#trySettle(ops, completes);
+    // Calls listeners. While a closing client waits for the job, the settlement goes on until the lease ends.
     this.held.endKeepingKey();
-    return settling;
+    return this.#settling;
   }
 
   async #trySettle(ops: readonly Op[], completes: boolean): Promise<void> {

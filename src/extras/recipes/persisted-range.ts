@@ -218,6 +218,8 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
   #resync(cause: EtcdError): void {
     this.#storedAt = undefined;
     if (cause.reason !== 'ClusterChanged') return;
+    // These messages belong to the former history.
+    this.#pending = [];
     this.#isCertain = false;
     // The copy belongs to the former history.
     this.#savedRevision = 0n;

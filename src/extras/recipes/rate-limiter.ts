@@ -149,8 +149,8 @@ export class RateLimiter {
   /**
    * Takes tokens, 1 to `burst` of them, and waits until they are due. Tokens become due in the order in which the calls
    * take them. If `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts
-   * or the client is closed during the wait, the tokens are lost, and the outcome of the error is `applied`. If the
-   * outcome of a write is unknown, the call may take the tokens twice.
+   * during the wait, the tokens are lost, and the outcome of the error is `applied`. The tokens are also lost if the client
+   * is closed. If the outcome of a write is unknown, the call may take the tokens twice.
    *
    * @throws EtcdError, see `WaitOptions`, and with reason `ClientClosed` when the client is closed.
    */
@@ -208,6 +208,7 @@ export class RateLimiter {
     for (let patience = 1; ; patience *= 2) {
       const reserved = await reserve(patience);
       if (reserved === undefined) return false;
+      setOutcome(waiting, 'applied');
       if (reserved.waitMs > 0) {
         const timerMs = monotonicMs() + reserved.waitMs;
         await pause(reserved.waitMs, signal);
@@ -215,7 +216,6 @@ export class RateLimiter {
         const graceMs = Math.min(MAX_GRACE_MS, Math.max(this.#graceMs * GRACE_DECAY, 2 * timerLateMs));
         this.#graceMs = Math.max(this.#minGraceMs, graceMs);
       }
-      if (signal.aborted) setOutcome(waiting, 'applied');
       signal.throwIfAborted();
       if (reserved.lateMs() <= 0) return true;
     }

@@ -243,7 +243,8 @@ async function control(
     for (let attempt = 0; ; attempt += 1) {
       const { header, kvs } = await untilAnswered({ signal }, (calls) => client.range(key, calls));
       if (main.saw(key, kvs[0], header.revision)) return kvs[0];
-      // The store was restored from an older copy. The watch of the range will show that, and `main` reads again.
+      // The server read the key before `main` has read the whole range. If the store was restored from an older copy,
+      // this goes on until the watch of `main` notices.
       await pause(backoffMs(attempt), signal);
     }
   };

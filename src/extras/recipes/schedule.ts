@@ -15,6 +15,7 @@ import { type CoreKeyspace, checkOps, type Op } from '../../client/index.js';
 import {
   checkNameOutside,
   DEFAULT_TTL_S,
+  Ending,
   LEASE_OPTIONS,
   type Leadership,
   type LeadOptions,
@@ -227,7 +228,7 @@ export async function schedule(
     runsAll: missed === 'all',
     maxLateMs: missed === 'skip' ? 2_000 * (options.ttl ?? DEFAULT_TTL_S) : Number.POSITIVE_INFINITY,
   };
-  let thrown: { readonly error: unknown } | undefined;
+  const ending = new Ending(leading.signal);
   const run = async (tick: Tick): Promise<void> => {
     try {
       await handler(tick);
@@ -235,23 +236,19 @@ export async function schedule(
       // Another process, or the next term, decides what happens with a tick that was cut short.
       if (tick.signal.aborted) return;
       await tick.end();
-      if (onFailure === undefined) throw error;
       try {
+        if (onFailure === undefined) throw error;
         await onFailure(error, tick);
       } catch (fatal) {
-        // `lead` drops the error if its signal has aborted, or the leadership was lost.
-        thrown = { error: fatal };
-        throw fatal;
+        ending.crash(fatal);
       }
     }
     await tick.end();
   };
-  const runTerm = async (term: Term): Promise<void> => {
-    if (thrown !== undefined) throw thrown.error;
-    await runTicks(new TickKey(client, `${name}/tick`, term.held), term, next, rules, run);
-  };
-  await lead(client, `${name}/leader`, leading, runTerm);
-  if (thrown !== undefined) throw thrown.error;
+  const runTerm = (term: Term): Promise<void> =>
+    runTicks(new TickKey(client, `${name}/tick`, term.held), term, next, rules, run);
+  await lead(client, `${name}/leader`, { ...leading, signal: ending.signal }, runTerm).finally(() => ending.close());
+  ending.throwIfFailed();
 }
 
 interface Rules {

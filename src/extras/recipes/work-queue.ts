@@ -4,6 +4,7 @@ import {
   type BytesLike,
   checkDelay,
   checkOptions,
+  EtcdError,
   environment,
   onAbort,
   randomId,
@@ -325,7 +326,11 @@ export class WorkQueue<T = Uint8Array> {
       } catch (thrown) {
         return crash(thrown);
       }
-      await job.retry({ error }).catch(ignoreLoss);
+      await job.retry({ error }).catch((thrown: unknown) => {
+        // `retryDelayMs` has thrown.
+        if (thrown instanceof EtcdError) return ignoreLoss(thrown);
+        crash(thrown);
+      });
     }
   }
 }

@@ -5,7 +5,7 @@ import type { RequestOp, TxnRequest, WatchResponse } from '../../../src/gen/etcd
 import { methods } from '../../../src/gen/methods.js';
 import { EventType } from '../../../src/gen/mvccpb/kv.js';
 import { Client, EtcdError, type Interceptor, op, prefix } from '../../../src/index.js';
-import { Mutex, Session } from '../../../src/locks.js';
+import { lead, Mutex, Session } from '../../../src/locks.js';
 import {
   DoubleBarrier,
   type PersistedRangeNotice,
@@ -16,12 +16,13 @@ import {
   Service,
   schedule,
   stm,
+  type Tick,
   WorkQueue,
 } from '../../../src/recipes.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
-import { gate } from '../../support/signals.js';
+import { aborted, gate } from '../../support/signals.js';
 import { answerLost, deletes, puts, stagedTransport } from '../../support/transactions.js';
 
 // Recipes at moments that other tests do not reach: between an effect and its answer, and while something ends.
@@ -57,6 +58,11 @@ function memoryClient(server: MemoryEtcd, interceptors: readonly Interceptor[] =
   return client;
 }
 
+/** Waits until a watch of the client has shown a revision. Its earlier watches on the same stream have shown it, too. */
+async function watched(client: Client, key: string, startRevision: bigint): Promise<void> {
+  await client.watch(key, { startRevision }).batches().next();
+}
+
 describe('after the store was restored from an older copy', () => {
   test('`reconcile` with owners pauses between its reads until its watch notices', async () => {
     const server = new MemoryEtcd();
@@ -87,37 +93,43 @@ describe('after the store was restored from an older copy', () => {
     await reconciling;
   });
 
-  test('`catchUp` of a persisted range waits for the keys of the restored store during a slow save', async () => {
-    const server = new MemoryEtcd();
-    const [etcd, other] = [memoryClient(server), memoryClient(server)];
-    await other.put('c/a', 'backup');
-    const copy = server.snapshot();
-    const saving = gate();
-    let saves: Promise<void> = Promise.resolve();
-    let begun = 0;
-    const store = {
-      load: async () => undefined,
-      save: () => {
-        begun += 1;
-        return saves;
-      },
-    };
-    const notices: string[] = [];
-    const onNotice = ({ type }: PersistedRangeNotice): void => void notices.push(type);
-    await using range = await persisted(etcd, prefix('c/'), store, { onNotice });
-    await other.put('c/a', 'former 1');
-    await range.catchUp();
-    saves = saving.opened;
-    begun = 0;
-    await other.put('c/a', 'former 2');
-    await expect.poll(() => begun).toBe(1);
-    server.restore(copy);
-    const catchingUp = range.catchUp();
-    await expect.poll(() => notices).toEqual(['store-changed']);
-    saving.open();
-    await catchingUp;
-    expect([range.get('c/a')?.text(), range.revision]).toEqual(['backup', server.revision]);
-  });
+  test.each([1, 2])(
+    '`catchUp` of a persisted range waits for the restored keys during a slow save (%i puts)',
+    async (count) => {
+      const server = new MemoryEtcd();
+      const [etcd, other] = [memoryClient(server), memoryClient(server)];
+      await other.put('c/a', 'backup');
+      const copy = server.snapshot();
+      const saving = gate();
+      let saves: Promise<void> = Promise.resolve();
+      let begun = 0;
+      const store = {
+        load: async () => undefined,
+        save: () => {
+          begun += 1;
+          return saves;
+        },
+      };
+      const notices: string[] = [];
+      const onNotice = ({ type }: PersistedRangeNotice): void => void notices.push(type);
+      await using range = await persisted(etcd, prefix('c/'), store, { onNotice });
+      await other.put('c/a', 'former 1');
+      await range.catchUp();
+      saves = saving.opened;
+      begun = 0;
+      await other.put('c/a', 'former 2');
+      await expect.poll(() => begun).toBe(1);
+      // The message with this put waits during the save.
+      if (count > 1) await other.put('c/a', 'former 3');
+      await watched(etcd, 'c/a', server.revision);
+      server.restore(copy);
+      const catchingUp = range.catchUp();
+      await expect.poll(() => notices).toEqual(['store-changed']);
+      saving.open();
+      await catchingUp;
+      expect([range.get('c/a')?.text(), range.revision]).toEqual(['backup', server.revision]);
+    },
+  );
 });
 
 describe('the outcome of an error', () => {
@@ -196,6 +208,34 @@ describe('the outcome of an error', () => {
     const session = await Session.open(etcd);
     const error = await errorOf(Promise.resolve(call(etcd, session, name, stop.signal)));
     expect(error).toMatchObject({ reason: 'Canceled', outcome: 'unknown' });
+  });
+
+  test('of `register` is `applied` if the put has replaced an endpoint, and its answer was lost', async () => {
+    const [other, name, stop] = [openClient(), unique('service'), new AbortController()];
+    await new Service(other, name).register(await Session.open(other), '1', { address: 'old' });
+    const losing = transactions(async (ops, send) => {
+      await (stop.signal.aborted || !puts(ops, name) ? undefined : send().then(() => stop.abort()));
+      if (puts(ops, name)) throw answerLost();
+      return send();
+    });
+    const etcd = openClient({ interceptors: [losing] });
+    const registering = new Service(etcd, name).register(
+      await Session.open(etcd),
+      '1',
+      { address: 'new' },
+      { signal: stop.signal },
+    );
+    expect(await errorOf(registering)).toMatchObject({ reason: 'Canceled', outcome: 'applied' });
+    expect([...(await new Service(other, name).list()).values()]).toMatchObject([{ address: 'new' }]);
+  });
+
+  test('of `enter` is `not-sent` if no call was sent', async () => {
+    const refusing = transactions(async () => {
+      throw new EtcdError('no', { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent' });
+    });
+    const session = await Session.open(openClient({ interceptors: [refusing] }));
+    const error = await errorOf(new DoubleBarrier(session, unique('barrier'), 2).enter({ maxWaitMs: 100 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
   });
 
   test('of `tryTake` is `applied` if it took the tokens, and its signal aborted before the answer', async () => {
@@ -311,6 +351,32 @@ describe('an error that a callback throws after it has aborted the signal', () =
     const options = { signal, onFailure: fail };
     const running = schedule(openClient(), unique('schedule'), 10, options, () => Promise.reject(new Error('failed')));
     await expect(running).rejects.toBe(fatal);
+  });
+
+  test('rejects `work` if the callback is `retryDelayMs`', async () => {
+    const { signal, fail } = stopping();
+    const queue = new WorkQueue(openClient(), unique('jobs'), { retryDelayMs: fail });
+    await queue.enqueue('job');
+    await expect(queue.work({ signal }, () => Promise.reject(new Error('failed')))).rejects.toBe(fatal);
+  });
+
+  test('rejects `schedule` although the leadership was lost before, and another process leads', async () => {
+    const [other, name, stop] = [openClient(), unique('schedule'), new AbortController()];
+    const leading = gate();
+    let next: Promise<unknown> | undefined;
+    const onFailure = async (_: unknown, { held }: Tick): Promise<void> => {
+      next = lead(other, `${name}/leader`, { signal: stop.signal }, async ({ signal }) => {
+        leading.open();
+        await aborted(signal);
+      });
+      await other.delete(held.key);
+      await leading.opened;
+      throw fatal;
+    };
+    const running = schedule(openClient(), name, 10, { onFailure }, () => Promise.reject(new Error('failed')));
+    await expect(running).rejects.toBe(fatal);
+    stop.abort();
+    await next;
   });
 
   test('rejects `reconcile`', async () => {

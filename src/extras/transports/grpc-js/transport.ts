@@ -113,6 +113,8 @@ class GrpcJsTransport implements Transport {
       const send = (client: Client): void => {
         if (ended) return;
         call.observer?.sent?.();
+        // The observer may have ended the call.
+        if (ended) return;
         const metadata = grpcMetadata(call.metadata);
         running = client.makeUnaryRequest(method.path, asBuffer, unchanged, request, metadata, onResponse);
       };
