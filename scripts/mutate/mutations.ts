@@ -876,8 +876,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the cleanup of a call that has given up deletes a key that was registered again',
     file: 'src/locks/lock-queue.ts',
-    find: "const isOwn = [compare.modRevision(key, '==', applied.revision)];",
-    replace: "const isOwn = [compare.createRevision(key, '==', applied.revision)];",
+    find: "const isOwn = [compare.modRevision(key, '==', modRevision)];",
+    replace: "const isOwn = [compare.createRevision(key, '==', modRevision)];",
     tests: ['test/locks/self-healing-session'],
   },
   {
