@@ -190,6 +190,14 @@ describe('closing the client', () => {
     expect((await reading).reason).toBe('ClientClosed');
   });
 
+  test('ends a call that waits for the connection with outcome "not-sent"', async () => {
+    const etcd = openClient({ endpoints: [await silentListener()] });
+    const putting = errorOf(etcd.put('a', 'b'));
+    await etcd.close({ drainMs: 0 });
+    const { path } = methods.kv.put;
+    expect(await putting).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent', method: path });
+  });
+
   test('allows the process to exit', async () => {
     const child = startScript(new URL('../support/closing-program.ts', import.meta.url), [
       inject('endpoints')[0] as string,

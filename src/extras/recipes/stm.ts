@@ -354,7 +354,12 @@ export class StmTransaction {
   async #fetch(keys: Keys): Promise<RangeRead> {
     const snapshot = this.#isolation.snapshot ? this.#revision : undefined;
     // The first read sets `#revision` before its first `await`, so that reads that start at the same time find it set.
-    const revision = snapshot === undefined ? undefined : await snapshot;
+    let revision: bigint | undefined;
+    if (snapshot !== undefined) {
+      revision = await snapshot.catch(() => undefined);
+      // The first read was refused, so this read becomes the first one.
+      if (revision === undefined) return this.#fetch(keys);
+    }
     const reading = this.#client.range(keys, { ...this.#waiting, revision });
     if (snapshot === undefined && this.#isolation.snapshot) {
       const first = reading.then(({ header }) => header.revision);

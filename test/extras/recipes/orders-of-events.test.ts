@@ -387,20 +387,24 @@ describe('an error that a callback throws after it has aborted the signal', () =
   });
 });
 
-test('`stm` reads again after its first read was refused', async () => {
-  const [etcd, key] = [openClient(), unique()];
-  await etcd.put(key, 'value');
-  let reads = 0;
-  const refusing: Interceptor = {
-    unary(call, next) {
-      if (call.method.path !== methods.kv.range.path) return next(call);
-      reads += 1;
-      return reads === 1 ? Promise.reject(denied()) : next(call);
-    },
-  };
-  const read = stm(openClient({ interceptors: [refusing] }), async (tx) => [
-    await tx.text('denied').catch((error) => error.reason),
-    await tx.text(key),
-  ]);
-  expect(await read).toEqual(['PermissionDenied', 'value']);
-});
+test.each(['one after the other', 'at once'])(
+  '`stm` reads again after its first read was refused (%s)',
+  async (when) => {
+    const [etcd, key] = [openClient(), unique()];
+    await etcd.put(key, 'value');
+    let reads = 0;
+    const refusing: Interceptor = {
+      unary(call, next) {
+        if (call.method.path !== methods.kv.range.path) return next(call);
+        reads += 1;
+        return reads === 1 ? Promise.reject(denied()) : next(call);
+      },
+    };
+    const read = stm(openClient({ interceptors: [refusing] }), async (tx) => {
+      const first = tx.text('denied').catch((error) => error.reason);
+      if (when === 'one after the other') await first;
+      return Promise.all([first, tx.text(key)]);
+    });
+    expect(await read).toEqual(['PermissionDenied', 'value']);
+  },
+);

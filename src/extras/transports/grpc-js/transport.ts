@@ -62,7 +62,7 @@ class GrpcJsTransport implements Transport {
   readonly url: string;
   readonly options: TransportOptions;
   /** Functions that end the calls under way, because grpc-js lets calls continue on a closed channel. */
-  readonly live = new Set<(error: EtcdError) => void>();
+  readonly live = new Set<() => void>();
   readonly #connection: GrpcJsConnection;
   #closed = false;
 
@@ -86,20 +86,21 @@ class GrpcJsTransport implements Transport {
         ended = true;
         stopTimer();
         offAbort();
-        this.live.delete(fail);
+        this.live.delete(close);
         return true;
       };
       const fail = (error: EtcdError): void => {
         if (finish()) reject(error);
         running?.cancel();
       };
+      const close = (): void => fail(clientClosed(outcome(), method.path));
       const abort = (): void => fail(canceled(signal as AbortSignal, outcome(), method.path));
       const onDeadline = (): void => fail(timedOut('call', call.timeoutMs, outcome(), method.path));
       const stopTimer = at(call.deadline, onDeadline);
-      if (this.#closed) return fail(clientClosed('not-sent', method.path));
+      if (this.#closed) return close();
       if (signal?.aborted) return abort();
       if (signal !== undefined) offAbort = onAbort(signal, abort);
-      this.live.add(fail);
+      this.live.add(close);
 
       const onResponse = (error: ServiceError | null, bytes?: Uint8Array): void => {
         if (!finish()) return;
@@ -138,10 +139,10 @@ class GrpcJsTransport implements Transport {
     const { method, metadata } = call;
     const stream = new GrpcJsStream(call, this, handler);
     if (this.#closed) {
-      queueMicrotask(() => stream.fail(clientClosed('not-sent', method.path)));
+      queueMicrotask(stream.close);
       return stream;
     }
-    this.live.add(stream.fail);
+    this.live.add(stream.close);
     const { ready } = this.#connection;
     const start = async (known: Metadata | undefined): Promise<void> => {
       if (!stream.ended) stream.start(await this.#connection.connect(), known);
@@ -156,7 +157,7 @@ class GrpcJsTransport implements Transport {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const fail of [...this.live]) fail(clientClosed());
+    for (const close of [...this.live]) close();
     this.#connection.close();
   }
 }
@@ -214,7 +215,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   cancel(): void {
     if (this.ended) return;
     this.ended = true;
-    this.#transport.live.delete(this.fail);
+    this.#transport.live.delete(this.close);
     this.#unsent = [];
     this.#stream?.cancel();
     // Unread messages would keep a paused stream open. After `resume`, `#receive` discards them.
@@ -237,6 +238,9 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.cancel();
     this.#handler.end(error);
   };
+
+  readonly close = (): void =>
+    this.fail(clientClosed(this.#stream === undefined ? 'not-sent' : 'unknown', this.#call.method.path));
 
   #receive(bytes: Uint8Array): void {
     if (this.ended) return;
