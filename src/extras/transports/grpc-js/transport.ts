@@ -61,7 +61,7 @@ export function grpcJs(): TransportFactory {
 class GrpcJsTransport implements Transport {
   readonly url: string;
   readonly options: TransportOptions;
-  /** Functions that end the calls under way, because grpc-js lets calls continue on a closed channel. */
+  /** Functions that end the calls under way at the close, because grpc-js lets calls continue on a closed channel. */
   readonly live = new Set<() => void>();
   readonly #connection: GrpcJsConnection;
   #closed = false;
@@ -239,6 +239,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.#handler.end(error);
   };
 
+  /** Ends the stream because the client closes. */
   readonly close = (): void =>
     this.fail(clientClosed(this.#stream === undefined ? 'not-sent' : 'unknown', this.#call.method.path));
 
