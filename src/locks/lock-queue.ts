@@ -25,7 +25,6 @@ import {
   withMaxCreateRev,
 } from '../client/index.js';
 import type { GuardedWrite } from './guards.js';
-import type { Session } from './session.js';
 import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
 // The queue of a lock in etcd: the keys under one prefix, in the order of their create revisions. Each contender puts
@@ -308,10 +307,11 @@ export function leaveQueue(
  * been put again since. The attempts end when the lease is lost, because etcd then deletes the key with it.
  */
 export async function undoPut(
-  { client, leaseId, leaseSignal: signal }: Pick<Session, 'client' | 'leaseId' | 'leaseSignal'>,
+  session: { readonly client: CoreKeyspace; readonly leaseId: bigint; readonly leaseSignal: AbortSignal },
   key: BytesLike,
   put: GuardedWrite<unknown>,
 ): Promise<void> {
+  const { client, leaseId, leaseSignal: signal } = session;
   const applied = await untilDone({ signal }, (options) => put.settle(options));
   let modRevision = applied?.succeeded ? applied.revision : undefined;
   if (applied === undefined && put.mayBeApplied) {
