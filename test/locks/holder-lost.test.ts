@@ -1,8 +1,9 @@
 import { describe, expect, inject, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
-import { compare, EtcdError, type Interceptor, op, prefix } from '../../src/index.js';
+import { type Client, compare, EtcdError, type Interceptor, op, prefix } from '../../src/index.js';
 import { Mutex, ReentrantMutex, Session } from '../../src/locks.js';
 import { Etcd3Mutex } from '../../src/recipes.js';
+import type { StreamHandler } from '../../src/wire/transport.js';
 import { blockEventLoop } from '../support/block.js';
 import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
@@ -76,20 +77,31 @@ test.for([0.5, 1.2, 3])(
 );
 
 describe('if the server refuses the watch of a held key,', () => {
-  const refusing: Interceptor = {
-    stream(call, handler, next) {
-      if (call.method.path !== methods.watch.watch.path) return next(call, handler);
-      const refused = new EtcdError('refused', { code: 'Unimplemented', reason: 'Other', outcome: 'rejected' });
-      queueMicrotask(() => handler.end(refused));
-      return { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
-    },
-  };
+  /** Returns a client whose watches get no answer, and a function that refuses them as soon as there is one. */
+  function refusing(): { readonly etcd: Client; readonly refuse: () => Promise<void> } {
+    const streams: StreamHandler<never>[] = [];
+    const silent: Interceptor = {
+      stream(call, handler, next) {
+        if (call.method.path !== methods.watch.watch.path) return next(call, handler);
+        streams.push(handler);
+        return { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
+      },
+    };
+    const refuse = async (): Promise<void> => {
+      await expect.poll(() => streams.length).toBeGreaterThan(0);
+      for (const handler of streams.splice(0))
+        handler.end(new EtcdError('refused', { code: 'Unimplemented', reason: 'Other', outcome: 'rejected' }));
+    };
+    return { etcd: openClient({ interceptors: [silent] }), refuse };
+  }
 
   test('the holder keeps the lock until it calls `release`, although its signal aborts', async () => {
     const [other, name] = [openClient(), unique('lock')];
-    const etcd = openClient({ interceptors: [refusing] });
+    const { etcd, refuse } = refusing();
     const held = await new Mutex(await Session.open(etcd), name).lock();
-    await aborted(held.signal);
+    const lost = aborted(held.signal);
+    await refuse();
+    await lost;
     expect(held.signal.reason).toMatchObject({ reason: 'LockLost', cause: { code: 'Unimplemented' } });
     expect(await new Mutex(await Session.open(other), name).tryLock()).toBeUndefined();
     await held.release();
@@ -98,24 +110,31 @@ describe('if the server refuses the watch of a held key,', () => {
 
   test('the next contender gets the lock when the TTL has passed, if the holder does not call `release`', async () => {
     const [other, name] = [openClient(), unique('lock')];
-    const etcd = openClient({ interceptors: [refusing] });
+    const { etcd, refuse } = refusing();
     const held = await new Mutex(await Session.open(etcd, { ttl: TTL }), name).lock();
-    await aborted(held.signal);
+    const lost = aborted(held.signal);
+    await refuse();
+    await lost;
     await new Mutex(await Session.open(other), name).lock();
   });
 
   test('the owner of a ReentrantMutex does not wait for its own hold', async () => {
-    const mutex = new ReentrantMutex(await Session.open(openClient({ interceptors: [refusing] })), unique('lock'));
+    const { etcd, refuse } = refusing();
+    const mutex = new ReentrantMutex(await Session.open(etcd), unique('lock'));
     const outer = await mutex.lock('me');
-    await aborted(outer.signal);
+    const lost = aborted(outer.signal);
+    await refuse();
+    await lost;
     expect((await mutex.lock('me')).token).toBeGreaterThan(outer.token);
   });
 
   test('an Etcd3Mutex keeps both keys until its holder calls `release`', async () => {
     const [other, name] = [openClient(), unique('lock')];
-    const etcd = openClient({ interceptors: [refusing] });
+    const { etcd, refuse } = refusing();
     const held = await new Etcd3Mutex(await Session.open(etcd), name).lock();
-    await aborted(held.signal);
+    const lost = aborted(held.signal);
+    await refuse();
+    await lost;
     for (let call = 0; call < 20; call += 1) await other.get(name);
     expect(await other.get(name)).toBeDefined();
     await held.release();
