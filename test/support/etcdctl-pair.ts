@@ -45,11 +45,12 @@ const CAPTURED: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/^(?:jobs|name)\/([0-9a-f]{9,16})$/m, 'CONTENDER'],
 ];
 
-/** Durations and sizes, which differ at each run. */
+/** Durations, sizes and the order of members by their IDs, which differ at each run. */
 const VARYING: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/\b(?:\d+m)?[\d.]+(?:ns|Â?µs|ms|s)\b(?=$|"| \||\n)/gm, 'TOOK'],
   // Leases of 1000 s lose a second now and then.
   [/(remaining\(|"ttl":|"TTL" : )99\d/g, '$1REMAINING'],
+  [/"(m0=[^,"]+),(m9=[^,"]+)"/g, '"$2,$1"'],
   [/"dbSize(InUse)?":\d+/g, '"dbSize$1":SIZE'],
   [/"raft(Applied)?Index":\d+/g, '"raft$1Index":INDEX'],
   [/"(DBSize|DBSizeInUse|RaftIndex|RaftAppliedIndex)" : \d+/g, '"$1" : NUMBER'],
