@@ -2,7 +2,6 @@ import {
   after,
   type BytesLike,
   checkName as checkNotEmpty,
-  clientClosed,
   compareBytes,
   EtcdError,
   type Outcome,
@@ -25,7 +24,7 @@ import {
   withMaxCreateRev,
 } from '../client/index.js';
 import type { GuardedWrite } from './guards.js';
-import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
+import { isWatchInterrupted, nextBatch, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
 // The queue of a lock in etcd: the keys under one prefix, in the order of their create revisions. Each contender puts
 // one key, its queue key, under its lease. The contender whose key was created first holds the lock. The other
@@ -208,9 +207,8 @@ export async function waitUntilFirst(client: CoreKeyspace, enqueued: Enqueued, w
       // The create revision identifies the predecessor, because its session may have left the queue and put the key
       // again.
       if (before.predecessor?.createRevision !== predecessor.createRevision) continue;
-      const { done, value } = await deletion.batches().next();
-      if (done) throw clientClosed();
-      before = await readBefore(client, own, waiting, value.revision);
+      const { revision } = await nextBatch(deletion.batches());
+      before = await readBefore(client, own, waiting, revision);
     } catch (error) {
       if (!isWatchInterrupted(error)) throw error;
       await pause(REWATCH_MS, waiting.signal);
@@ -349,8 +347,7 @@ export function watchOwnKey(
       for (let startRevision = own.seenAt + 1n; !isStopped; ) {
         try {
           watch = client.watch(own.key, { only: 'delete', startRevision });
-          const { done } = await watch.batches().next();
-          if (done) throw clientClosed();
+          await nextBatch(watch.batches());
           return;
         } catch (error) {
           if (!isWatchInterrupted(error)) throw error;

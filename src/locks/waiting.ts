@@ -351,9 +351,10 @@ export async function watchUntil<T>(
 }
 
 /** @throws EtcdError with reason `ClientClosed` if the watch has ended, because the client or its namespace closes. */
-async function nextBatch(batches: AsyncIterator<unknown>): Promise<void> {
-  const { done } = await batches.next();
+export async function nextBatch<T>(batches: AsyncIterator<T, undefined>): Promise<T> {
+  const { done, value } = await batches.next();
   if (done) throw clientClosed();
+  return value;
 }
 
 async function isInterrupted(step: Promise<unknown>): Promise<boolean> {
