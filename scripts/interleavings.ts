@@ -23,9 +23,9 @@ const USAGE = `npm run test:interleavings -- [--faults F] [--minutes M] [--only 
 
 --faults is the maximum number of faults in an order, 1 by default. --minutes limits the time, 10 by default. --only
 selects scenarios by their names. --save writes the events of an order that breaks a rule to a file. --replay plays such
-a file again, and prints its events. --checkpoint notes in the folder how far each scenario is. The next run with this folder goes on there.
---mutations introduces each known bug of test:mutations that a scenario must find, one at a time, for at most the
-minutes, and prints what finds it. REGEX selects bugs by their descriptions.
+a file again, and prints its events. --checkpoint notes in the folder how far each scenario is. The next run with this
+folder goes on there. --mutations introduces each known bug of test:mutations that a scenario must find, one at a time,
+for at most the minutes, and prints what finds it. REGEX selects bugs by their descriptions.
 `;
 /** How long a turn may take. A longer one means that the code under test runs in a loop. */
 const MAX_TURN_MS = 300_000;
@@ -194,8 +194,8 @@ interface SavedFailure extends Failure {
 /** Plays a history again, and prints its events, with the sentences of the command `show` for the messages. */
 async function printAgain(failure: SavedFailure): Promise<void> {
   console.log(`\n${failure.scenario}, with the plan ${JSON.stringify(failure.plan)}:`);
-  const problem = await replay(scenarioNamed(failure.scenario), failure, (event, nowMs) =>
-    console.log(eventText(event, nowMs)),
+  const problem = await replay(scenarioNamed(failure.scenario), failure, (event, elapsedMs) =>
+    console.log(eventText(event, elapsedMs)),
   );
   console.log(problem ?? 'no rule is broken');
   if (problem !== undefined) process.exitCode = 1;

@@ -6,12 +6,10 @@ import type { Event } from '../../test/interleavings/world.js';
 
 /** The columns of the names of events. */
 const NAME_COLUMNS = 44;
-/** The time at which the histories begin. */
-const START_MS = 1_000;
 
 /** Returns a line for an event: its time, its name, and what its message says. */
-export function eventText({ label, carries }: Event, nowMs: number): string {
-  const time = `${nowMs - START_MS} ms`;
+export function eventText({ label, carries }: Event, elapsedMs: number): string {
+  const time = `${elapsedMs} ms`;
   const name = `${time.padStart(8)}  ${label}`;
   if (carries === undefined) return name;
   const { method, request, answer } = carries;

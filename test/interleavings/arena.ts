@@ -279,6 +279,11 @@ export class Arena {
     return this.#faults.length === 0;
   }
 
+  /** Whether no fault has ended a lease. */
+  get keepsLeases(): boolean {
+    return this.world.struck.every((label) => !label.startsWith('lease '));
+  }
+
   /** Whether messages have been slower than a timer. */
   get isSlow(): boolean {
     return this.world.struck.some((label) => label.startsWith(SLOWER));

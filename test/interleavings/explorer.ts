@@ -150,7 +150,7 @@ function sampling(plan: readonly string[], random: () => number): Wanted {
 
 /**
  * Plays one history again, and returns what is wrong with it. The history may end before its last event. Calls `onEvent`
- * before each event, with the time in milliseconds.
+ * before each event, with the milliseconds since the start.
  */
 export async function replay(
   scenario: Scenario,
@@ -240,7 +240,7 @@ interface Played {
   readonly isPruned?: boolean;
 }
 
-type OnEvent = (event: Event, nowMs: number) => void;
+type OnEvent = (event: Event, elapsedMs: number) => void;
 
 /** Returns the events to play, of those that may happen. */
 type Wanted = (events: readonly Event[]) => readonly Event[];
@@ -348,7 +348,7 @@ class History {
       const event = this.#choose(index, events);
       if (event === undefined) return true;
       this.#trace.push(event.label);
-      this.#onEvent(event, this.#world.nowMs);
+      this.#onEvent(event, this.#world.elapsedMs);
       try {
         this.#world.run(event);
       } catch (error) {

@@ -112,6 +112,11 @@ export class World {
     this.#plan = new Set(plan);
   }
 
+  /** The milliseconds since the start of the history. */
+  get elapsedMs(): number {
+    return this.#nowMs - START_MS;
+  }
+
   get nowMs(): number {
     return this.#nowMs;
   }

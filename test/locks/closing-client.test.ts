@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import type { TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { Client, type CoreKeyspace, type Interceptor, prefix } from '../../src/index.js';
 import {
@@ -17,7 +16,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { queueLength } from '../support/locks.js';
 import { aborted, gate } from '../support/signals.js';
-import { answerLost, puts } from '../support/transactions.js';
+import { answerLost, puts, transactions } from '../support/transactions.js';
 
 /** Functions that hold the lock `name` while an action runs. */
 const HOLDING = {
@@ -356,39 +355,6 @@ describe('`close`', () => {
   });
 });
 
-describe('while a closing client waits for the release of a lock', () => {
-  test('a waiter in the same session leaves the queue of another lock at once (S21)', async () => {
-    const [other, a, b] = [openClient(), unique('closing'), unique('closing')];
-    const etcd = new Client({ endpoints: other.endpoints });
-    const session = await Session.open(etcd);
-    const held = await new Mutex(session, a).lock();
-    const first = await new Mutex(await Session.open(other), b).lock();
-    const waiting = errorOf(new Mutex(session, b).lock());
-    await queueLength(other, b, 2);
-    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
-    expect(await waiting).toMatchObject({ reason: 'ClientClosed' });
-    await first.release();
-    await withLock(other, b, { maxWaitMs: 5_000 }, () => {});
-    await held.release();
-    await closing;
-  });
-
-  test.each(['client', 'namespace'] as const)('a wait for a barrier rejects at once (%s)', async (what) => {
-    const [other, lock, barrier] = [openClient(), unique('closing'), unique('closing')];
-    const client = new Client({ endpoints: other.endpoints });
-    const etcd = what === 'client' ? client : client.namespace(unique('namespace'));
-    const held = await new Mutex(await Session.open(etcd), lock).lock();
-    await new Barrier(etcd, barrier).hold();
-    const waiting = errorOf(new Barrier(etcd, barrier).wait());
-    await client.get(lock);
-    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
-    expect(await waiting).toMatchObject({ reason: 'ClientClosed' });
-    await held.release();
-    await closing;
-    await client.close();
-  });
-});
-
 test('`register` of a SelfHealingSession puts nothing more after its client has begun to close', async () => {
   const [other, key] = [openClient(), unique('closing')];
   let puts = 0;
@@ -396,13 +362,15 @@ test('`register` of a SelfHealingSession puts nothing more after its client has 
   const slow: Interceptor = {
     async unary(call, next) {
       if (call.method.path === methods.lease.leaseRevoke.path) await revoke.opened;
-      if (call.method.path !== methods.kv.txn.path) return next(call);
-      puts += 1;
-      put.open();
       return next(call);
     },
   };
-  const etcd = new Client({ endpoints: other.endpoints, interceptors: [slow] });
+  const counting = transactions((_, send) => {
+    puts += 1;
+    put.open();
+    return send();
+  });
+  const etcd = new Client({ endpoints: other.endpoints, interceptors: [slow, counting] });
   const session = await SelfHealingSession.open(etcd);
   const registering = errorOf(session.register(key, ''));
   await put.opened;
@@ -413,7 +381,7 @@ test('`register` of a SelfHealingSession puts nothing more after its client has 
   await closing;
 });
 
-describe('while a closing client waits for the release of another lock', () => {
+describe('while a closing client waits for the release of a lock', () => {
   /** Opens a client whose session holds a lock. `end` releases the lock, and waits until the client has closed. */
   const holding = async (interceptors: readonly Interceptor[] = []) => {
     const other = openClient();
@@ -431,6 +399,34 @@ describe('while a closing client waits for the release of another lock', () => {
     return { other, etcd, session, close, end };
   };
 
+  test('a waiter in the same session leaves the queue of a lock at once (S21)', async () => {
+    const { other, session, close, end } = await holding();
+    const name = unique('lock');
+    const first = await new Mutex(await Session.open(other), name).lock();
+    const waiting = errorOf(new Mutex(session, name).lock());
+    await queueLength(other, name, 2);
+    close();
+    expect(await waiting).toMatchObject({ reason: 'ClientClosed' });
+    await first.release();
+    await withLock(other, name, { maxWaitMs: 5_000 }, () => {});
+    await end();
+  });
+
+  test.each(['client', 'namespace'] as const)('a wait for a barrier rejects at once (%s)', async (what) => {
+    const [other, lock, barrier] = [openClient(), unique('closing'), unique('closing')];
+    const client = new Client({ endpoints: other.endpoints });
+    const etcd = what === 'client' ? client : client.namespace(unique('namespace'));
+    const held = await new Mutex(await Session.open(etcd), lock).lock();
+    await new Barrier(etcd, barrier).hold();
+    const waiting = errorOf(new Barrier(etcd, barrier).wait());
+    await client.get(lock);
+    const closing = etcd.close({ drainMs: Number.POSITIVE_INFINITY });
+    expect(await waiting).toMatchObject({ reason: 'ClientClosed' });
+    await held.release();
+    await closing;
+    await client.close();
+  });
+
   test('a participant leaves a double barrier at once', async () => {
     const { other, session, close, end } = await holding();
     const name = unique('barrier');
@@ -446,17 +442,13 @@ describe('while a closing client waits for the release of another lock', () => {
   test('a job whose claim got no answer returns to the queue at once', async () => {
     const name = unique('jobs');
     let isLost = false;
-    const losing: Interceptor = {
-      async unary(call, next) {
-        const answer = await next(call);
-        const { success = [] } = call.request as Partial<TxnRequest>;
-        if (isLost || call.method.path !== methods.kv.txn.path || !puts(success, `${name}/held/claimed/`))
-          return answer;
-        isLost = true;
-        close();
-        throw answerLost();
-      },
-    };
+    const losing = transactions(async (ops, send) => {
+      const answer = await send();
+      if (isLost || !puts(ops, `${name}/held/claimed/`)) return answer;
+      isLost = true;
+      close();
+      throw answerLost();
+    });
     const { other, etcd, session, close, end } = await holding([losing]);
     await new WorkQueue(other, name).enqueue('job');
     expect(await errorOf(new WorkQueue(etcd, name).take(session))).toMatchObject({ reason: 'ClientClosed' });
@@ -468,18 +460,15 @@ describe('while a closing client waits for the release of another lock', () => {
     'a lock whose answer arrives while the client begins to close is free or held (%i turns)',
     async (turns) => {
       const name = unique('lock');
-      const late: Interceptor = {
-        async unary(call, next) {
-          const answer = await next(call);
-          const { success = [] } = call.request as Partial<TxnRequest>;
-          if (call.method.path === methods.kv.txn.path && puts(success, `${name}/`))
-            void (async () => {
-              for (let turn = 0; turn < turns; turn += 1) await null;
-              close();
-            })();
-          return answer;
-        },
-      };
+      const late = transactions(async (ops, send) => {
+        const answer = await send();
+        if (puts(ops, `${name}/`))
+          void (async () => {
+            for (let turn = 0; turn < turns; turn += 1) await null;
+            close();
+          })();
+        return answer;
+      });
       const { other, session, close, end } = await holding([late]);
       await new Mutex(session, name).lock().then(
         (held) => held.release(),

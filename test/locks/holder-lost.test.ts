@@ -77,8 +77,11 @@ test.for([0.5, 1.2, 3])(
 );
 
 describe('if the server refuses the watch of a held key,', () => {
-  /** Returns a client whose watches get no answer, and a function that refuses them as soon as there is one. */
-  function refusing(): { readonly etcd: Client; readonly refuse: () => Promise<void> } {
+  /**
+   * Returns a client whose watches get no answer, and a function that refuses them as soon as there is one. The function
+   * then waits until the given signal aborts.
+   */
+  function refusing(): { readonly etcd: Client; readonly refuse: (lost: AbortSignal) => Promise<void> } {
     const streams: StreamHandler<never>[] = [];
     const silent: Interceptor = {
       stream(call, handler, next) {
@@ -87,10 +90,12 @@ describe('if the server refuses the watch of a held key,', () => {
         return { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
       },
     };
-    const refuse = async (): Promise<void> => {
+    const refuse = async (signal: AbortSignal): Promise<void> => {
+      const lost = aborted(signal);
       await expect.poll(() => streams.length).toBeGreaterThan(0);
       for (const handler of streams.splice(0))
         handler.end(new EtcdError('refused', { code: 'Unimplemented', reason: 'Other', outcome: 'rejected' }));
+      await lost;
     };
     return { etcd: openClient({ interceptors: [silent] }), refuse };
   }
@@ -99,9 +104,7 @@ describe('if the server refuses the watch of a held key,', () => {
     const [other, name] = [openClient(), unique('lock')];
     const { etcd, refuse } = refusing();
     const held = await new Mutex(await Session.open(etcd), name).lock();
-    const lost = aborted(held.signal);
-    await refuse();
-    await lost;
+    await refuse(held.signal);
     expect(held.signal.reason).toMatchObject({ reason: 'LockLost', cause: { code: 'Unimplemented' } });
     expect(await new Mutex(await Session.open(other), name).tryLock()).toBeUndefined();
     await held.release();
@@ -112,9 +115,7 @@ describe('if the server refuses the watch of a held key,', () => {
     const [other, name] = [openClient(), unique('lock')];
     const { etcd, refuse } = refusing();
     const held = await new Mutex(await Session.open(etcd, { ttl: TTL }), name).lock();
-    const lost = aborted(held.signal);
-    await refuse();
-    await lost;
+    await refuse(held.signal);
     await new Mutex(await Session.open(other), name).lock();
   });
 
@@ -122,9 +123,7 @@ describe('if the server refuses the watch of a held key,', () => {
     const { etcd, refuse } = refusing();
     const mutex = new ReentrantMutex(await Session.open(etcd), unique('lock'));
     const outer = await mutex.lock('me');
-    const lost = aborted(outer.signal);
-    await refuse();
-    await lost;
+    await refuse(outer.signal);
     expect((await mutex.lock('me')).token).toBeGreaterThan(outer.token);
   });
 
@@ -132,9 +131,7 @@ describe('if the server refuses the watch of a held key,', () => {
     const [other, name] = [openClient(), unique('lock')];
     const { etcd, refuse } = refusing();
     const held = await new Etcd3Mutex(await Session.open(etcd), name).lock();
-    const lost = aborted(held.signal);
-    await refuse();
-    await lost;
+    await refuse(held.signal);
     for (let call = 0; call < 20; call += 1) await other.get(name);
     expect(await other.get(name)).toBeDefined();
     await held.release();

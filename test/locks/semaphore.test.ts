@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest';
-import { methods } from '../../src/gen/methods.js';
-import { type Interceptor, prefix } from '../../src/index.js';
+import { prefix } from '../../src/index.js';
 import { type Held, Semaphore, Session } from '../../src/locks.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
-import { answerLost } from '../support/transactions.js';
+import { answerLost, puts, transactions } from '../support/transactions.js';
 
 test('a Semaphore grants at most the configured number of permits at a time, in the order of the permit tokens', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
@@ -125,17 +124,13 @@ test('a Semaphore refuses an invalid number of permits', async () => {
 test('an `acquire` call leaves no permit behind when the answer to its put is lost, and another client has deleted the guard', async () => {
   const [other, name] = [openClient(), unique('semaphore')];
   let isLost = true;
-  const losing: Interceptor = {
-    async unary(call, next) {
-      const answer = await next(call);
-      if (isLost || call.method.path !== methods.kv.txn.path) return answer;
-      const { kvs } = await other.range(prefix(`${name}/permits/`));
-      if (kvs.length === 0) return answer;
-      isLost = true;
-      await other.delete(prefix(`etcdwire/guards/${kvs[0]?.lease.toString(16)}-`));
-      throw answerLost();
-    },
-  };
+  const losing = transactions(async (ops, send) => {
+    const answer = await send();
+    if (isLost || !puts(ops, `${name}/permits/`)) return answer;
+    isLost = true;
+    await other.delete(prefix(`etcdwire/guards/${session.leaseId.toString(16)}-`));
+    throw answerLost();
+  });
   const session = await Session.open(openClient({ interceptors: [losing] }));
   const semaphore = new Semaphore(session, name, 1);
   // The next write uses the guard of this one.

@@ -1,6 +1,6 @@
 import type { RequestOp, TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import { type Client, EtcdError } from '../../src/index.js';
+import { type Client, EtcdError, type Interceptor } from '../../src/index.js';
 import { defaultTransport } from '../../src/wire/default-transport.js';
 import type { Init } from '../../src/wire/protobuf/writer.js';
 import type { TransportFactory } from '../../src/wire/transport.js';
@@ -53,6 +53,20 @@ export function stagedTransport({
         }),
       close: () => real.close(),
     };
+  };
+}
+
+/** Returns an interceptor that handles transactions. `ops` are the operations of the transaction if its conditions hold. */
+export function transactions(
+  handle: (ops: readonly RequestOp[], send: () => Promise<never>, signal?: AbortSignal) => Promise<unknown>,
+): Interceptor {
+  return {
+    async unary(call, next) {
+      if (call.method.path !== methods.kv.txn.path) return next(call);
+      const { success = [] } = call.request as Partial<TxnRequest>;
+      const { signal = undefined } = call as { readonly signal?: AbortSignal | undefined };
+      return (await handle(success, () => next(call) as Promise<never>, signal)) as never;
+    },
   };
 }
 

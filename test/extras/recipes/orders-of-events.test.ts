@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { textOf } from '../../../src/base/bytes.js';
 import { pause } from '../../../src/base/timers.js';
-import type { RequestOp, TxnRequest, WatchResponse } from '../../../src/gen/etcdserverpb/rpc.js';
+import type { WatchResponse } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { EventType } from '../../../src/gen/mvccpb/kv.js';
 import { Client, EtcdError, type Interceptor, op, prefix } from '../../../src/index.js';
@@ -23,23 +23,9 @@ import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { aborted, gate } from '../../support/signals.js';
-import { answerLost, deletes, puts, stagedTransport } from '../../support/transactions.js';
+import { answerLost, deletes, puts, stagedTransport, transactions } from '../../support/transactions.js';
 
 // Recipes at moments that other tests do not reach: between an effect and its answer, and while something ends.
-
-/** Returns an interceptor that handles transactions. `ops` are the operations of the transaction if its conditions hold. */
-function transactions(
-  handle: (ops: readonly RequestOp[], send: () => Promise<never>, signal?: AbortSignal) => Promise<unknown>,
-): Interceptor {
-  return {
-    async unary(call, next) {
-      if (call.method.path !== methods.kv.txn.path) return next(call);
-      const { success = [] } = call.request as Partial<TxnRequest>;
-      const { signal = undefined } = call as { readonly signal?: AbortSignal | undefined };
-      return (await handle(success, () => next(call) as Promise<never>, signal)) as never;
-    },
-  };
-}
 
 /** A call whose answer never arrives. */
 async function unanswered(signal: AbortSignal | undefined): Promise<never> {
