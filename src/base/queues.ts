@@ -40,48 +40,26 @@ export class Fifo<T> {
 }
 
 /**
- * A first-in, first-out queue that contains each item once, and from which any item can be deleted in constant time.
+ * A first-in, first-out queue that contains each item once, and from which any item can be deleted in constant time: a
+ * Set, in the order in which the items were added.
  */
-export class UniqueQueue<T> {
-  readonly #items = new Set<T>();
+export class UniqueQueue<T> extends Set<T> {
   /**
    * An iterator that is positioned behind `#first`. A new iterator for each `take` would visit all items that were
    * deleted at the front, because a Set keeps their slots until it is rehashed.
    */
-  #front = this.#items.values();
+  #front = this.values();
   /** The item that `#front` returned last. It is the oldest item, unless it was deleted. */
   #first: T | undefined;
 
-  get size(): number {
-    return this.#items.size;
-  }
-
-  has(item: T): boolean {
-    return this.#items.has(item);
-  }
-
-  clear(): void {
-    this.#items.clear();
-  }
-
-  /** Adds the item at the end, unless the queue already contains it. */
-  add(item: T): void {
-    this.#items.add(item);
-  }
-
-  /** Removes the item. Returns whether the queue contained it. */
-  delete(item: T): boolean {
-    return this.#items.delete(item);
-  }
-
   /** The oldest item. Undefined if the queue is empty. */
   get first(): T | undefined {
-    if (this.#items.size === 0) return undefined;
-    if (this.#first !== undefined && this.#items.has(this.#first)) return this.#first;
+    if (this.size === 0) return undefined;
+    if (this.#first !== undefined && this.has(this.#first)) return this.#first;
     let next = this.#front.next();
     if (next.done) {
       // An iterator that has reached the end does not see items that are added later.
-      this.#front = this.#items.values();
+      this.#front = this.values();
       next = this.#front.next();
     }
     this.#first = next.value as T;
@@ -91,7 +69,7 @@ export class UniqueQueue<T> {
   /** Removes and returns the oldest item. Returns undefined if the queue is empty. */
   take(): T | undefined {
     const { first } = this;
-    if (first !== undefined) this.#items.delete(first);
+    if (first !== undefined) this.delete(first);
     this.#first = undefined;
     return first;
   }

@@ -182,14 +182,17 @@ export class Deadlines<T extends Expiring> {
     const now = monotonicMs();
     this.#due = Number.POSITIVE_INFINITY;
     let expired = 0;
-    for (let [first] = this.#heap; first !== undefined && first.deadline <= now; [first] = this.#heap) {
-      if (expired === EXPIRED_IN_A_TURN) break;
-      expired += 1;
-      this.delete(first);
-      first.expire();
+    try {
+      for (let [first] = this.#heap; first !== undefined && first.deadline <= now; [first] = this.#heap) {
+        if (expired === EXPIRED_IN_A_TURN) break;
+        expired += 1;
+        this.delete(first);
+        first.expire();
+      }
+    } finally {
+      const [next] = this.#heap;
+      if (next !== undefined && next.deadline < this.#due) this.#arm(next.deadline);
     }
-    const [next] = this.#heap;
-    if (next !== undefined && next.deadline < this.#due) this.#arm(next.deadline);
   }
 
   /** Puts the item at the index, or at the index of an ancestor, so that no parent expires later than its children. */

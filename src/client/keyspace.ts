@@ -1,5 +1,4 @@
 import { type BytesLike, checkCan } from '../base/index.js';
-import type { Endpoint } from '../host/index.js';
 import type { Channel, Rpc, RpcSettings } from '../rpc/index.js';
 import type { Transport } from '../wire/index.js';
 import type { Closer, Closers } from './closers.js';
@@ -78,8 +77,6 @@ export interface KeyspaceCore extends GuardedKeyspace {
   readonly channel: Channel;
   /** Aborts `settings.closed`. */
   readonly abortClosed: () => void;
-  /** Returns the endpoints of the options, or the endpoints of the latest call of `setEndpoints`. */
-  readonly configured: () => readonly Endpoint[];
   /** See `CoreClient.setEndpoints`. */
   readonly setEndpoints: (urls: readonly string[]) => void;
   /** The streams of all watches and keepalives of the client and its namespaces. The client creates both. */

@@ -6,10 +6,12 @@ import {
   checkLogger,
   checkMs,
   checkPositiveCount,
+  clientClosed,
   invalidInput,
   type Logger,
   NO_BYTES,
   oneOf,
+  orAborted,
   show,
   textOf,
 } from '../base/index.js';
@@ -30,7 +32,6 @@ import {
   MAX_IN_FLIGHT,
   type PlaintextPermission,
   PlaintextRule,
-  withDiagnostics,
   withInterceptors,
 } from '../rpc/index.js';
 import {
@@ -194,7 +195,7 @@ const MIN_PING_INTERVAL_MS = 5_000;
  * - `withDenied`: says in the error of a denied permission which permission is missing.
  * - `AuthenticatedTransport`: adds the token, and repeats a call whose token was refused, with credentials.
  * - `withInterceptors`: calls the interceptors, once for all attempts that the channel makes.
- * - `withDiagnostics`: publishes calls on the diagnostics channels of Node.js.
+ * - `diagnosed`: `withDiagnostics`, which publishes calls on the diagnostics channels of Node.js, for a `Client`.
  * - `Channel`: chooses the endpoint, and makes the attempts.
  *
  * `options` is an object whose properties are checked already, except those in `CORE_CLIENT_OPTIONS` with
@@ -202,22 +203,13 @@ const MIN_PING_INTERVAL_MS = 5_000;
  *
  * @throws EtcdError, reason `InvalidInput`, if one of these properties is not allowed.
  */
-export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptions>): KeyspaceCore {
+export function coreLayers(
+  options: CoreClientOptions | Embedded<CoreClientOptions>,
+  diagnosed = (channel: Transport) => channel,
+): KeyspaceCore {
   const { auth, logger, callSites, timeoutMs = 15_000, maxTxnOps = 128, maxInFlight = MAX_IN_FLIGHT } = options;
   const scheme = options.tls === undefined ? 'http' : 'https';
-  let endpoints = parseEndpoints(endpointsOf(options), scheme);
-  const permission = auth !== undefined && typeof auth !== 'function' && isPermission(auth) ? auth : undefined;
-  /** A copy of the credentials that the option `auth` contains, or that its function returned last. */
-  let known: Credentials | undefined;
-  // Checks the credentials against the current endpoints, and sets them in the same step. From then on, `setEndpoints`
-  // checks its endpoints against these credentials.
-  const learn = (given: Credentials): Credentials => (known = checkCredentials(given, endpoints));
-  const credentials =
-    typeof auth === 'function'
-      ? async () => learn(await askForCredentials(auth))
-      : auth === undefined || permission !== undefined
-        ? undefined
-        : learn(auth as Credentials);
+  const closed = new AbortController();
   const guardPrefix = checkKey(options.guardPrefix ?? GUARD_PREFIX, 'guardPrefix').slice();
   const denied: Denied = (error, request) =>
     naming(error, request, known && 'username' in known ? known.username : undefined, textOf(guardPrefix));
@@ -230,29 +222,40 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
   // The channel chooses the endpoint of each call and retries the call. Every other feature is a layer around it.
   const secrets = new PlaintextRule(
     () => known ?? (typeof credentials === 'function' ? credentials() : permission),
-    () => endpoints,
+    () => channel.configured,
   );
   const opened = (endpoint: Endpoint): Transport => {
     const onCrowded = (problem: string): void =>
       events.report({ type: 'streams used up', endpoint: endpoint.url, problem });
     return transportOf(endpoint, { ...transportOptions, onCrowded });
   };
-  const channel = new Channel(endpoints, opened, {
+  const channel: Channel = new Channel(parseEndpoints(endpointsOf(options), scheme), opened, {
     maxInFlight,
     balance: BALANCES[options.balance ?? 'sticky'],
     events,
     secrets,
   });
+  const permission = auth !== undefined && typeof auth !== 'function' && isPermission(auth) ? auth : undefined;
+  /** A copy of the credentials that the option `auth` contains, or that its function returned last. */
+  let known: Credentials | undefined;
+  // Checks the credentials against the current endpoints, and sets them in the same step. From then on, `setEndpoints`
+  // checks its endpoints against these credentials.
+  const learn = (given: Credentials): Credentials => (known = checkCredentials(given, channel.configured));
+  const credentials =
+    typeof auth === 'function'
+      ? async () => learn(await orAborted(askForCredentials(auth), closed.signal))
+      : auth === undefined || permission !== undefined
+        ? undefined
+        : learn(auth as Credentials);
   // The diagnostics describe each call as the interceptors have changed it. An interceptor sees a call once, however
   // often the channel retries the call. If an outer layer repeats the call, for example with a new token, the
   // interceptor sees another call. Interceptors also see the tokens and the `Authenticate` calls.
-  let transport: Transport = withInterceptors(withDiagnostics(channel), interceptors);
+  let transport: Transport = withInterceptors(diagnosed(channel), interceptors);
   if (credentials !== undefined) transport = new AuthenticatedTransport(transport, credentials);
   // This layer is the outermost, because interceptors and diagnostics must not pass on keys, such as in spans. Only a
   // server that knows its users denies a permission.
   if (credentials !== undefined || options.tls !== undefined) transport = withDenied(transport, denied);
 
-  const closed = new AbortController();
   const closers = new Closers();
   return {
     channel,
@@ -269,12 +272,10 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
       cluster: channel.cluster,
       maxStreams: () => channel.maxStreams,
     },
-    abortClosed: () => closed.abort(),
-    configured: () => endpoints,
+    abortClosed: () => closed.abort(clientClosed('not-sent')),
     setEndpoints: (urls) => {
       const list = parseEndpoints(urls, scheme);
       if (known !== undefined) checkCredentials(known, list);
-      endpoints = list;
       // Reports the change to listeners, so this call comes last.
       channel.reset(list);
     },

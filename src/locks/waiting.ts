@@ -176,11 +176,11 @@ export class WaitLimit {
     this.#trace = trace;
     this.#undos.push(at(deadline, () => this.#end(this.#timeout('rejected'), 'timeout')));
     this.#endWith(this.#lifetime, ({ reason }) => this.end(reason));
-    // If the signal belongs to an enclosing wait, its reason is an `EtcdError`, and that wait sets the outcome.
+    // The signal of an enclosing wait aborts with an `EtcdError`, and that wait sets the outcome.
     this.#endWith(source, (aborted) =>
       this.#end(
         canceled(aborted, 'rejected', undefined, trace.failures),
-        aborted.reason instanceof EtcdError ? 'other' : 'signal',
+        this.#outerTrace !== undefined && aborted.reason instanceof EtcdError ? 'other' : 'signal',
       ),
     );
     return controller;

@@ -22,8 +22,11 @@ const MOMENTARY = 4;
 const OVERLOAD = 8;
 /** The endpoint caused the failure, although the status is not Unavailable. */
 const BY_ENDPOINT = 16;
-/** No single endpoint caused the failure, although the status is Unavailable: the whole cluster is unhealthy. */
-const BY_CLUSTER = 32;
+/**
+ * No single endpoint caused the failure, although the status is Unavailable: the whole cluster is unhealthy, or the
+ * function that the program gave as `auth` failed.
+ */
+const BY_NO_ENDPOINT = 32;
 /** The endpoint is a learner, or is not etcd. Another attempt of the call at the same endpoint gets the same error. */
 const UNSUITABLE = 64;
 /**
@@ -49,7 +52,8 @@ const MEANINGS: Readonly<Partial<Record<Reason, number>>> = {
   ConnectionLost: BY_ENDPOINT,
   NotEtcd: BY_ENDPOINT | UNSUITABLE,
   NotSupportedForLearner: BY_ENDPOINT | UNSUITABLE,
-  Unhealthy: BY_CLUSTER,
+  Unhealthy: BY_NO_ENDPOINT,
+  AuthFailed: BY_NO_ENDPOINT,
   InvalidAuthToken: TOKEN_REFUSED,
   AuthOldRevision: TOKEN_REFUSED,
   UserEmpty: TOKEN_REFUSED,
@@ -80,7 +84,7 @@ export function isOverloadRefusal(error: EtcdError): boolean {
  * reason as well as the status, because etcd's lock and election services forward every error with the status Unknown.
  */
 export function isEndpointFailure(error: Pick<EtcdError, 'code' | 'reason'>): boolean {
-  if (has(error, ENDED_BY_CLIENT | BY_CLUSTER)) return false;
+  if (has(error, ENDED_BY_CLIENT | BY_NO_ENDPOINT)) return false;
   return error.code === 'Unavailable' || statusOfReason(error.reason) === 'Unavailable' || has(error, BY_ENDPOINT);
 }
 

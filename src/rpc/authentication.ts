@@ -236,17 +236,20 @@ export class AuthenticatedTransport implements Transport {
     if (call.method.path === authMethods.authenticate.path) return this.#inner.unary(call);
     /** Whether a server may have carried out an attempt, at least in part. */
     let isInDoubt = false;
-    const judged = (error: EtcdError): EtcdError => (isInDoubt ? amended(error, { outcome: 'unknown' }) : error);
     for (let renewals = 0; ; renewals += 1) {
-      const token = await this.#tokenFor(call, judged);
+      let token: string | undefined;
       try {
+        token = await this.#tokenFor(call);
         return await this.#inner.unary({ ...call, metadata: withToken(call.metadata, token) });
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
-        if (!refuses(error, token)) throw judged(error);
-        isInDoubt ||= error.outcome === 'unknown';
-        this.#tokens.refused(token);
-        if (!mayRenewToken(this.#tokens.renews, error, renewals)) throw judged(error);
+        const isRefused = refuses(error, token);
+        if (isRefused) {
+          isInDoubt ||= error.outcome === 'unknown';
+          this.#tokens.refused(token);
+        }
+        if (!isRefused || !mayRenewToken(this.#tokens.renews, error, renewals))
+          throw isInDoubt ? amended(error, { outcome: 'unknown' }) : error;
         call.observer?.retry?.(error);
       }
     }
@@ -286,16 +289,17 @@ export class AuthenticatedTransport implements Transport {
   readonly close: Transport['close'] = () => this.#inner.close();
 
   /** Returns the token for the call. Waits no longer than the call's deadline and signal allow. */
-  async #tokenFor(
-    call: UnaryCall<unknown, unknown>,
-    amend: (error: EtcdError) => EtcdError,
-  ): Promise<string | undefined> {
-    const token = this.#tokens.get();
-    if (!(token instanceof Promise)) return token;
-    try {
-      return await beforeSending(call, explainedToken(token, call.method.path), this.#failures);
-    } catch (error) {
-      throw amend(error as EtcdError);
+  async #tokenFor(call: UnaryCall<unknown, unknown>): Promise<string | undefined> {
+    for (let isShared = true; ; isShared = false) {
+      const token = this.#tokens.get();
+      if (!(token instanceof Promise)) return token;
+      try {
+        return await beforeSending(call, explainedToken(token, call.method.path), this.#failures);
+      } catch (error) {
+        // An earlier call may have started the `Authenticate` call, whose time limit has passed now.
+        const isLate = error instanceof EtcdError && error.reason === 'DeadlineExceeded';
+        if (!isLate || !isShared || monotonicMs() >= call.deadline) throw error;
+      }
     }
   }
 }

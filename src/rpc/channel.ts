@@ -96,6 +96,11 @@ export class Channel implements Transport {
     );
   }
 
+  /** The endpoints of the options, or those of the latest `reset`. */
+  get configured(): readonly Endpoint[] {
+    return this.#endpoints.configured;
+  }
+
   /** URLs of the endpoints in use. */
   get endpoints(): readonly string[] {
     return this.#endpoints.urls;

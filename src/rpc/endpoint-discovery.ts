@@ -19,17 +19,16 @@ const MAX_ADVERTISED = 100;
 export async function syncEndpoints(
   rpc: Rpc,
   channel: Channel,
-  configured: () => readonly Endpoint[],
   allow: AllowEndpoint,
   options?: CallOptions,
 ): Promise<readonly string[]> {
   // The read is linearizable, because a member that is cut off from the cluster may have an outdated list.
-  const before = configured();
+  const before = channel.configured;
   const { members } = await rpc.checkedCall(clusterMethods.memberList, { linearizable: true }, options, 'sync');
   const endpoints = memberEndpoints(members, before, allow);
   // If `setEndpoints` has replaced the endpoints during the read or in `allow`, the member list of the former endpoints
   // must not replace the new endpoints.
-  if (endpoints.length > 0 && configured() === before) channel.follow(endpoints);
+  if (endpoints.length > 0 && channel.configured === before) channel.follow(endpoints);
   return channel.endpoints;
 }
 

@@ -79,7 +79,8 @@ export interface PooledEndpoint {
  * longer after each consecutive failure.
  */
 export class EndpointPool {
-  #configured: readonly Endpoint[];
+  /** The endpoints of the options, or those of the latest `reset`. */
+  configured: readonly Endpoint[];
   readonly #transportOf: (endpoint: Endpoint) => Transport;
   readonly #balance: Balance;
   readonly #events: ClientEvents | undefined;
@@ -104,7 +105,7 @@ export class EndpointPool {
     transportOf: (endpoint: Endpoint) => Transport,
     { balance, events }: { readonly balance: Balance; readonly events?: ClientEvents | undefined },
   ) {
-    this.#configured = configured;
+    this.configured = configured;
     this.#transportOf = transportOf;
     this.#balance = balance;
     this.#events = events;
@@ -136,14 +137,18 @@ export class EndpointPool {
   /**
    * Replaces the preferred endpoints. Keeps the current endpoint if the new list still contains it. Configured
    * endpoints that are not in the new list become spare endpoints.
+   *
+   * @throws the error of a transport that refuses its endpoint. The pool is unchanged then.
    */
-  replace(endpoints: readonly Endpoint[]): void {
+  replace(endpoints: readonly Endpoint[], configured = this.configured): void {
     const before = this.urls;
     const { current } = this;
-    this.#preferred = [...new Set(endpoints.map((endpoint) => this.#pooled(endpoint)))];
-    this.#spare = this.#configured
-      .map((endpoint) => this.#pooled(endpoint))
-      .filter((endpoint) => !this.#preferred.includes(endpoint));
+    // A transport may refuse its endpoint, so all transports are created before the pool changes.
+    const preferred = new Set(endpoints.map((endpoint) => this.#pooled(endpoint)));
+    const all = configured.map((endpoint) => this.#pooled(endpoint));
+    this.configured = configured;
+    this.#preferred = [...preferred];
+    this.#spare = all.filter((endpoint) => !preferred.has(endpoint));
     const index = this.#preferred.indexOf(current);
     this.#current = index >= 0 ? index : this.#chooseIndex(this.#preferred);
     for (const endpoint of [...this.#known.values()]) this.#forgetUnused(endpoint);
@@ -153,8 +158,7 @@ export class EndpointPool {
 
   /** Replaces the preferred and the configured endpoints. */
   reset(endpoints: readonly Endpoint[]): void {
-    this.#configured = endpoints;
-    this.replace(endpoints);
+    this.replace(endpoints, endpoints);
   }
 
   /**

@@ -4,7 +4,7 @@ import {
   type ClientEvent,
   causeOf,
   clientClosed,
-  type EtcdError,
+  EtcdError,
   monotonicMs,
   onAbort,
   type WaitCause,
@@ -165,7 +165,9 @@ export abstract class ResumableStream<Request, Response> {
     this.#stopLingering = after(this.#lingerMs, () => this.#shut(), 'background');
   }
 
-  /** Opens the stream. Returns undefined if an interceptor has ended the stream or all its users meanwhile. */
+  /**
+   * Opens the stream. Returns undefined if an interceptor has failed, or has ended the stream or all its users meanwhile.
+   */
   protected open(options: Omit<StreamCall<Request, Response>, 'method'> = {}): OutgoingStream<Request> | undefined {
     const opened = {};
     this.#current = opened;
@@ -187,9 +189,11 @@ export abstract class ResumableStream<Request, Response> {
         },
         { metadata: REQUIRE_LEADER, ...options },
       );
-    } catch (error) {
-      if (this.#current === opened) this.#current = undefined;
-      throw error;
+    } catch (cause) {
+      const details = { code: 'FailedPrecondition', reason: 'Other', outcome: 'not-sent', cause } as const;
+      const error = cause instanceof EtcdError ? cause : new EtcdError('an interceptor failed', details);
+      if (this.#current === opened) this.#ended(error);
+      return undefined;
     }
     if (this.#current !== opened) {
       stream.cancel();

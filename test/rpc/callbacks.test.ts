@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Deadlines, type Expiring } from '../../src/base/timers.js';
 import { methods } from '../../src/gen/methods.js';
 import { type Client, EtcdError, type Interceptor } from '../../src/index.js';
 import type { OutgoingStream, StreamHandler, Transport } from '../../src/wire/transport.js';
@@ -201,4 +202,86 @@ test('a watch that a listener of "cluster restored" opens goes on', async () => 
   expect(await errorOf(former.created())).toMatchObject({ reason: 'ClusterChanged' });
   streams.at(-1)?.handler.message({ header: undefined, watchId: 2n, created: true, events: [] } as never);
   expect(await later).toBe(0n);
+});
+
+/** Returns an interceptor that throws each time that a stream opens, from the time when the returned function is called. */
+function throwingLater(thrown: unknown): { readonly interceptor: Interceptor; readonly start: () => void } {
+  let throws = false;
+  const interceptor: Interceptor = {
+    stream: (call, handler, next) => {
+      if (throws) throw thrown;
+      return next(call, handler);
+    },
+  };
+  return {
+    interceptor,
+    start: () => {
+      throws = true;
+    },
+  };
+}
+
+test('an interceptor that throws when a watch stream opens ends the watches with its error as the cause', async () => {
+  const thrown = new Error('from the interceptor');
+  const { interceptor, start } = throwingLater(thrown);
+  const etcd = client([interceptor]);
+  const former = etcd.watch('a');
+  start();
+  const first = errorOf(etcd.watch('b').created());
+  breakStream();
+  await clock.pass(3_000);
+  for (const error of [errorOf(former.created()), first, errorOf(etcd.watch('c').created())])
+    expect(await error).toMatchObject({ reason: 'Other', outcome: 'not-sent', cause: thrown });
+  expect(clock.timers).toBe(0);
+});
+
+test('a client that cannot open its renewal stream, because an interceptor throws, reports for each lease that keepalives wait', async () => {
+  const { interceptor, start } = throwingLater(new Error('from the interceptor'));
+  const etcd = client([interceptor]);
+  start();
+  for (const id of [7n, 8n]) {
+    const alive = etcd.lease.keepAlive(id);
+    const [first, waits] = [errorOf(alive.renewed()), []] as [Promise<unknown>, unknown[]];
+    const off = etcd.onEvent((event) => void waits.push(event));
+    await clock.pass(1_000);
+    off();
+    expect(waits).toMatchObject([{ type: 'keepalives wait for a server', problem: 'an interceptor failed' }]);
+    await alive.close();
+    expect(await first).toMatchObject({ reason: 'KeepAliveClosed' });
+  }
+});
+
+test('a renewal stream that an interceptor refuses with reason PermissionDenied is opened again after a backoff', async () => {
+  let opened = 0;
+  const refusing: Interceptor = {
+    stream: (call, handler, next) => {
+      opened += 1;
+      handler.end(
+        new EtcdError('denied', { code: 'PermissionDenied', reason: 'PermissionDenied', outcome: 'rejected' }),
+      );
+      return next(call, handler);
+    },
+  };
+  const alive = client([refusing]).lease.keepAlive(7n);
+  await clock.pass(1);
+  expect([opened, alive.signal.aborted]).toEqual([1, false]);
+  await clock.pass(1_000);
+  expect(opened).toBeGreaterThan(1);
+});
+
+test('a deadline that passes after a callback of another deadline has thrown is not missed', async () => {
+  const deadlines = new Deadlines<Expiring>();
+  const expired: string[] = [];
+  const failing = new Error('from the callback');
+  deadlines.add({
+    slot: -1,
+    deadline: 1_500,
+    expire: () => {
+      throw failing;
+    },
+  });
+  deadlines.add({ slot: -1, deadline: 2_000, expire: () => void expired.push('later') });
+  await expect(clock.pass(600)).rejects.toBe(failing);
+  await clock.pass(600);
+  expect(expired).toEqual(['later']);
 });

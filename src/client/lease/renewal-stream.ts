@@ -92,6 +92,8 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
    * requests, to learn which request the server refuses. A request without an owner does not delay the next request.
    */
   #oneByOne = false;
+  /** Whether the latest stream has ended with unanswered requests. */
+  #endedUnanswered = false;
 
   constructor(rpc: Rpc) {
     super(rpc, leaseMethods.leaseKeepAlive, 'keepalives');
@@ -301,6 +303,7 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
     this.#answer = NO_ANSWER;
     const unanswered = [...this.#unanswered.values()].flat();
     this.#unanswered.clear();
+    this.#endedUnanswered = unanswered.length > 0;
     const owned = unanswered.filter((lease) => this.#leases.get(lease.id) === lease);
     for (const lease of owned) {
       lease.state = 'due';
@@ -313,7 +316,8 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
   }
 
   protected nextStream({ reason }: EtcdError): NextStream {
-    if (reason === 'PermissionDenied') return 'at once';
+    // A proxy or an interceptor may refuse the stream itself. The next stream must then wait.
+    if (reason === 'PermissionDenied' && this.#endedUnanswered) return 'at once';
     return reason === 'ClusterChanged' ? 'never' : 'after a backoff';
   }
 

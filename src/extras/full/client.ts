@@ -34,6 +34,7 @@ import {
   syncEndpoints,
   type WithHeader,
   withAutoSync,
+  withDiagnostics,
   withHeaderOf,
   withOrderedReads,
 } from '../../rpc/index.js';
@@ -149,13 +150,13 @@ export class Client extends CoreClient implements Keyspace {
     checkIsObject(options);
     checkOptions(options, CLIENT_OPTIONS, 'Client', CLIENT_HINTS);
     const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads, retryWrites = false } = options;
-    const core = coreLayers(options);
-    const { channel, configured } = core;
+    const core = coreLayers(options, withDiagnostics);
+    const { channel } = core;
     const settings = { ...core.settings, retryWrites };
     warnWhenUnreachable(settings.events, settings.closed, () => channel.endpoints);
     const direct = orderedReads ? withOrderedReads(core.transport, channel.cluster) : core.transport;
     const rpc = new Rpc(direct, settings);
-    const sync = (call?: CallOptions) => syncEndpoints(rpc, channel, configured, allowEndpoint, call);
+    const sync = (call?: CallOptions) => syncEndpoints(rpc, channel, allowEndpoint, call);
     // This layer is outside the layers of `direct`, because the calls of `sync` pass through `direct` and must not
     // start another `sync`.
     const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);

@@ -112,6 +112,13 @@ export interface CachedRange extends Omit<CachedKeyRange, 'revision' | 'size' | 
   readonly state: CachedRangeState;
 }
 
+/** Identifies the keys of a cached range: each change of the keys changes one of the properties. */
+export interface RangeVersion {
+  /** The read of the whole range to which the range owes its keys. After a restore, it may have the former revision. */
+  readonly read: object;
+  readonly revision: bigint;
+}
+
 /**
  * Implements `CachedRange`, which is an interface, because a test double cannot have the private fields of a class. A
  * subclass may have other states, of type `OtherState`.
@@ -119,6 +126,7 @@ export interface CachedRange extends Omit<CachedKeyRange, 'revision' | 'size' | 
 export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   /** @internal The class name that `console.log` shows. */
   static readonly name: string = 'CachedRange';
+
   readonly #kv: Pick<KV, 'txn'>;
   readonly #keys: Keys;
   readonly #range: WireRange;
@@ -137,6 +145,13 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     this.#range = resolveKeys(this.#keys, 'keys');
     this.#kv = kv;
     void this.#follow(mirror(this.#keys, internally({ signal: this.#stop.signal }, { trace: this.trace })));
+  }
+
+  /** @internal Throws if the cached range has ended. */
+  static versionOf(range: CachedRange): RangeVersion {
+    const self = range as CachedKeyRange;
+    self.#checkOpen();
+    return { read: self.#fold.kvs, revision: self.#fold.revision };
   }
 
   get revision(): bigint {

@@ -3,6 +3,7 @@ export {
   type CachedRange,
   type CachedRangeState,
   cachedRangeOf,
+  type RangeVersion,
 } from './cached-range.js';
 export { type ChangesOptions, isSameState, type RangeChange } from './changes.js';
 export { type Mirror, type MirrorMessage, type MirrorOptions, mirrorOf, RangeMirror } from './mirror.js';

@@ -30,6 +30,7 @@ import {
   type WaitOptions,
   withinLimit,
 } from '../../locks/index.js';
+import { traceIn } from '../../rpc/index.js';
 import { swapKey } from '../keys/index.js';
 import { LeasePool, type SharedLease } from './lease-pool.js';
 
@@ -148,9 +149,9 @@ export class RateLimiter {
 
   /**
    * Takes tokens, 1 to `burst` of them, and waits until they are due. Tokens become due in the order in which the calls
-   * take them. If `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts
-   * during the wait, the tokens are lost, and the outcome of the error is `applied`. The tokens are also lost if the client
-   * is closed. If the outcome of a write is unknown, the call may take the tokens twice.
+   * take them. If `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts or
+   * the client closes during the wait, the tokens are lost, and the outcome of the error is `applied`. If the outcome of a
+   * write is unknown, the call may take the tokens twice.
    *
    * @throws EtcdError, see `WaitOptions`, and with reason `ClientClosed` when the client is closed.
    */
@@ -162,7 +163,9 @@ export class RateLimiter {
       const takeTokens = (patience: number) =>
         untilAnswered(waiting, () => this.#reserve(tokens, patience, endMs, waiting));
       if (await this.#goOnInTime(takeTokens, waiting)) return;
-      throw timedOut('RateLimiter.take', maxWaitMs, 'rejected', undefined, undefined, undefined, 'maxWaitMs');
+      // The call may have taken tokens before, and given them up because they were due too late.
+      const outcome = traceIn(waiting)?.outcome ?? 'rejected';
+      throw timedOut('RateLimiter.take', maxWaitMs, outcome, undefined, undefined, undefined, 'maxWaitMs');
     });
   }
 
@@ -191,7 +194,7 @@ export class RateLimiter {
       const { waiting } = limit;
       // A test double of a client may lack this method.
       const { beforeClose } = this.#client as Partial<KeyspaceClient>;
-      const offClose = beforeClose?.call(this.#client, async () => limit.end(clientClosed()));
+      const offClose = beforeClose?.call(this.#client, async () => limit.end(clientClosed(traceIn(waiting)?.outcome)));
       return wait(waiting).finally(offClose);
     });
   }

@@ -22,7 +22,14 @@ import {
   withinLimit,
 } from '../../locks/index.js';
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../../rpc/index.js';
-import { type CachedRange, cachedRangeOf, mirrorOf, RangeFold } from '../ranges/index.js';
+import {
+  CachedKeyRange,
+  type CachedRange,
+  cachedRangeOf,
+  mirrorOf,
+  RangeFold,
+  type RangeVersion,
+} from '../ranges/index.js';
 import { storedFields } from './stored-fields.js';
 
 /** How a `ServiceView` chooses endpoints: all in turn, or the endpoint with the fewest picks that are not done. */
@@ -252,10 +259,8 @@ export class ServiceView implements AsyncDisposable {
   readonly #picking: Picking;
   /** The number of picks of each ID that are not done. */
   readonly #uses = new Map<string, number>();
-  /** The decoded endpoints, with the revision and the size of the range from which they were decoded. */
-  #decoded:
-    | { readonly revision: bigint; readonly size: number; readonly endpoints: ReadonlyMap<string, ServiceEndpoint> }
-    | undefined;
+  /** The decoded endpoints, with the state of the range from which they were decoded. */
+  #decoded: (RangeVersion & { readonly endpoints: ReadonlyMap<string, ServiceEndpoint> }) | undefined;
   /** The last pick, and its position among the IDs at that time. */
   #last = { id: '', index: 0 };
 
@@ -272,11 +277,10 @@ export class ServiceView implements AsyncDisposable {
    * @throws EtcdError if the view was closed, or if the client can no longer keep it up to date.
    */
   get endpoints(): ReadonlyMap<string, ServiceEndpoint> {
-    // `size` throws if the view has ended.
-    const { revision, size } = this.#cached;
-    if (this.#decoded?.revision === revision && this.#decoded.size === size) return this.#decoded.endpoints;
+    const { read, revision } = CachedKeyRange.versionOf(this.#cached);
+    if (this.#decoded?.revision === revision && this.#decoded.read === read) return this.#decoded.endpoints;
     const endpoints = endpointsIn(this.#cached.range(), this.#idStart);
-    this.#decoded = { revision, size, endpoints };
+    this.#decoded = { read, revision, endpoints };
     return endpoints;
   }
 

@@ -95,3 +95,39 @@ test('`setEndpoints` refuses an endpoint without TLS when the `auth` function ha
   expect(() => etcd.setEndpoints(['http://127.0.0.1:1'])).toThrow(/TLS/);
   expect(etcd.endpoints).toEqual(['unix:///nowhere.sock']);
 });
+
+test('a call that waits for the `auth` function ends when the client closes', async () => {
+  let asked = (): void => {};
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  const etcd = openClient({
+    endpoints: ['https://127.0.0.1:1'],
+    auth: () => {
+      asked();
+      return new Promise<never>(() => {});
+    },
+  });
+  const waiting = [errorOf(etcd.put('app/a', '1')), errorOf(etcd.raw.auth.authenticate({ name: 'a', password: 'b' }))];
+  await isAsked;
+  await etcd.close({ drainMs: 0 });
+  expect(await waiting[0]).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
+  await waiting[1];
+});
+
+test('a watch whose `auth` function fails does not make the endpoint unavailable', async () => {
+  const { endpoints } = await authEtcd();
+  let asked = 0;
+  const etcd = openClient({
+    endpoints,
+    auth: () => {
+      asked += 1;
+      if (asked === 1) throw new Error('the vault is sealed');
+      return USER;
+    },
+  });
+  const events: string[] = [];
+  etcd.onEvent(({ type }) => void events.push(type));
+  await etcd.watch('app/a').created();
+  expect(events).toEqual(['watches wait for a server', 'watches go on']);
+});

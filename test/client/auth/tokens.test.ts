@@ -1,12 +1,16 @@
 import { describe, expect, test } from 'vitest';
+import { at, callTimedOut, monotonicMs } from '../../../src/base/index.js';
 import { methods } from '../../../src/gen/methods.js';
 import { Client, type Lease, op, prefix } from '../../../src/index.js';
 import { Mutex, Session } from '../../../src/locks.js';
+import { AuthenticatedTransport } from '../../../src/rpc/authentication.js';
+import type { Transport, UnaryCall } from '../../../src/wire/index.js';
 import { authEtcd, ROOT, USER } from '../../support/auth-etcd.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { recordingTransport } from '../../support/recording-transport.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../../support/scripted-server.js';
+import { VirtualClock } from '../../support/virtual-clock.js';
 import { valueText } from '../../support/watch-events.js';
 
 const AUTHENTICATE = methods.auth.authenticate.path;
@@ -310,3 +314,40 @@ function kindOf({ request }: { readonly request: unknown }): string {
   const { requestUnion } = request as { requestUnion: { case: string; value: { key?: Uint8Array } } };
   return requestUnion.value.key === undefined ? requestUnion.case : new TextDecoder().decode(requestUnion.value.key);
 }
+
+test('a call that shares the Authenticate call of an earlier call has its own time limit', async () => {
+  const clock = new VirtualClock();
+  try {
+    const asked: UnaryCall<unknown, unknown>[] = [];
+    const inner: Transport = {
+      unary: ((call: UnaryCall<unknown, unknown>) => {
+        if (call.method.path !== AUTHENTICATE) return Promise.resolve(call.metadata?.token);
+        asked.push(call);
+        if (asked.length > 1) return Promise.resolve({ token: 'late' });
+        return new Promise((_, reject) => {
+          at(call.deadline, () => reject(callTimedOut(call, 'unknown')));
+        });
+      }) as Transport['unary'],
+      stream: () => {
+        throw new Error('no stream is expected');
+      },
+      close: async () => {},
+    };
+    const transport = new AuthenticatedTransport(inner, { username: 'a', password: 'b' });
+    const put = (limitMs: number): Promise<unknown> =>
+      transport.unary({
+        method: methods.kv.put,
+        request: {},
+        timeoutMs: limitMs,
+        deadline: monotonicMs() + limitMs,
+      });
+    const first = errorOf(put(15_000));
+    await clock.pass(14_000);
+    const second = put(15_000);
+    await clock.pass(2_000);
+    expect(await first).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
+    expect([await second, asked.length]).toEqual(['late', 2]);
+  } finally {
+    clock.restore();
+  }
+});

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { gateway } from '../../../src/gateway.js';
 import { Client } from '../../../src/index.js';
 import { Mutex, Session } from '../../../src/locks.js';
 import { openClient } from '../../support/client.js';
@@ -104,4 +105,14 @@ test('a call may name its endpoint without a scheme', async () => {
   const [endpoint = ''] = endpoints;
   const etcd = openClient({ endpoints });
   expect(await etcd.get('k', { endpoint: endpoint.replace('http://', '') })).toBeUndefined();
+});
+
+test('`setEndpoints` and later calls of `sync` change nothing and throw if the transport refuses an endpoint', async () => {
+  const { endpoints } = await ownEtcd({ members: 1 });
+  const etcd = openClient({ endpoints, transport: gateway() });
+  const refused = { reason: 'InvalidInput' };
+  expect(await errorOf(() => etcd.setEndpoints(['http://127.0.0.1:1', 'unix:///etcd.sock']))).toMatchObject(refused);
+  expect(etcd.endpoints).toEqual(endpoints);
+  await etcd.sync();
+  expect(etcd.endpoints).toEqual(endpoints);
 });

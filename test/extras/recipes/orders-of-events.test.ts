@@ -118,6 +118,34 @@ describe('after the store was restored from an older copy', () => {
   );
 });
 
+test('`endpoints` of a view shows the restored endpoints although the revision and the size are the same as before', async () => {
+  const server = new MemoryEtcd();
+  let reading: Promise<void> = Promise.resolve();
+  const holding: Interceptor = {
+    async unary(call, next) {
+      const { countOnly } = call.request as { readonly countOnly?: boolean };
+      if (call.method.path === methods.kv.range.path && !countOnly) await reading;
+      return next(call);
+    },
+  };
+  const [etcd, other] = [memoryClient(server, [holding]), memoryClient(server)];
+  await other.put('s/a', JSON.stringify({ Op: 0, Addr: 'backup' }));
+  const copy = server.snapshot();
+  await other.put('s/a', JSON.stringify({ Op: 0, Addr: 'former' }));
+  await using view = await new Service(etcd, 's').view();
+  const revision = server.revision;
+  expect(view.endpoints.get('a')?.address).toBe('former');
+  const [events, held]: [string[], ReturnType<typeof gate>] = [[], gate()];
+  etcd.onEvent(({ type }) => void events.push(type));
+  reading = held.opened;
+  server.restore(copy);
+  await expect.poll(() => events).toContain('cluster restored');
+  await other.put('unrelated', '1');
+  expect(server.revision).toBe(revision);
+  held.open();
+  await expect.poll(() => view.endpoints.get('a')?.address).toBe('backup');
+});
+
 describe('the outcome of an error', () => {
   test('of `stm` is `applied` if the commit took effect, and its result was lost', async () => {
     const [other, key, stop] = [openClient(), unique(), new AbortController()];

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
-import { describe, expect, test, vi } from 'vitest';
-import { Client, type Interceptor, prefix } from '../../../src/index.js';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Client, EtcdError, type Interceptor, prefix } from '../../../src/index.js';
 import { RateLimiter, type RateLimiterOptions } from '../../../src/recipes.js';
 import { ManualClock, MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
@@ -171,6 +171,54 @@ describe('RateLimiter', () => {
     const limiter = new RateLimiter(closed, key, { perSecond: 1 });
     expect(await errorOf(limiter.take())).toMatchObject({ reason: 'ClientClosed' });
     expect(await errorOf(limiter.tryTake())).toMatchObject({ reason: 'ClientClosed' });
+  });
+
+  test('rejects with outcome `applied` when the client closes after the call has taken its tokens', async () => {
+    let answers = 0;
+    const counting: Interceptor = {
+      unary: async (call, next) => {
+        const response = await next(call);
+        if (call.method.path === TXN) answers += 1;
+        return response;
+      },
+    };
+    const etcd = openClient({ interceptors: [counting] });
+    const limiter = new RateLimiter(etcd, unique('limit'), { perSecond: 0.001 });
+    await limiter.take();
+    const before = answers;
+    const waiting = errorOf(limiter.take());
+    await expect.poll(() => answers, { interval: 5 }).toBe(before + 1);
+    await etcd.close();
+    expect(await waiting).toMatchObject({ reason: 'ClientClosed', outcome: 'applied' });
+  });
+
+  test('rejects with outcome `applied` when it has given up late tokens, and the next ones are due after `maxWaitMs`', async () => {
+    const startMs = Date.now();
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(startMs);
+    onTestFinished(() => clock.mockRestore());
+    const late: Interceptor = {
+      unary: async (call, next) => {
+        const response = await next(call);
+        if (call.method.path === TXN) clock.mockReturnValue(startMs + 60_000);
+        return response;
+      },
+    };
+    const limiter = new RateLimiter(openClient({ interceptors: [late] }), unique('limit'), { perSecond: 0.001 });
+    const error = await errorOf(limiter.take(1, { maxWaitMs: 10_000 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'applied' });
+  });
+
+  test('keeps the outcome `applied` when the signal that ends the wait has an EtcdError as its reason', async () => {
+    const [limiter] = fleet(1, { perSecond: 0.001 }) as [RateLimiter];
+    await limiter.take();
+    const before = await openClient().get(limiter.key);
+    const stop = new AbortController();
+    const waiting = errorOf(limiter.take(1, { signal: stop.signal }));
+    await expect.poll(async () => (await openClient().get(limiter.key))?.version).not.toBe(before?.version);
+    // The answer of the write has arrived when another call of the client has its answer.
+    await limiter.tryTake();
+    stop.abort(new EtcdError('lost', { code: 'Aborted', reason: 'LockLost', outcome: 'rejected' }));
+    expect(await waiting).toMatchObject({ reason: 'LockLost', outcome: 'applied' });
   });
 
   test('never exceeds the rate in a window of time, counted when `take` resolves, although answers are late', async () => {

@@ -313,9 +313,13 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     let stopTimer = (): void => {};
     const expectMessage = (withinMs: number, problem: string): void => {
       stopTimer();
-      if (ofWatch) stopTimer = after(withinMs, () => this.fail(this.#http.connectionLost(this.#method, problem)));
+      const late = (): void => {
+        if (!hasEnded()) this.fail(this.#http.connectionLost(this.#method, problem));
+      };
+      if (ofWatch) stopTimer = after(withinMs, late);
     };
     const expectNext = (): void => expectMessage(silenceMs, silence);
+    // A `fetch` that the caller passes may ignore the signal of a canceled watch.
     const hasEnded = (): boolean => this.#ended || request.signal.aborted;
     try {
       if (hasEnded()) return;
@@ -324,7 +328,8 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
       if (hasEnded()) return;
       checkMetadata(metadata, this.#method.path);
       expectMessage(creationMs, notCreated(creationMs));
-      const response = await this.#http.post(this.#method, body, metadata, request.signal);
+      const posted = this.#http.post(this.#method, body, metadata, request.signal);
+      const response = await orAborted(posted, request.signal);
       for await (const message of this.#http.streamMessages(response, this.#method, maxReceiveBytes)) {
         // While the caller has paused the stream, the server does not count as silent.
         stopTimer();

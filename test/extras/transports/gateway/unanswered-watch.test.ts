@@ -50,6 +50,38 @@ test('a watch stream ends with an error that suggests a buffering proxy when no 
   expect(clock.timers).toBe(0);
 });
 
+test('a canceled watch does not end the stream of the other watches when `fetch` ignores the signal', async () => {
+  const clock = new VirtualClock();
+  onTestFinished(() => clock.restore());
+  const answers: ((response: Response) => void)[] = [];
+  const transport = gateway({ fetch: () => new Promise((resolve) => void answers.push(resolve)) })(
+    parseEndpoint('http://127.0.0.1:1', 'endpoint'),
+    { maxRequestBytes: 1_000, maxReceiveBytes: 1_000 } as TransportOptions,
+  );
+  const [created, ends]: [bigint[], unknown[]] = [[], []];
+  const stream = transport.stream(
+    { method: methods.watch.watch },
+    { message: ({ watchId }) => void created.push(watchId), end: (error) => void ends.push(error) },
+  );
+  const create = (watchId: bigint): void =>
+    stream.send({ requestUnion: { case: 'createRequest', value: { key: new Uint8Array([97]), watchId } } });
+  for (const watchId of [1n, 2n]) create(watchId);
+  await expect.poll(() => answers.length).toBe(2);
+  const body = new ReadableStream({
+    start: (controller) =>
+      controller.enqueue(new TextEncoder().encode('{"result":{"header":{},"watch_id":"2","created":true}}\n')),
+  });
+  answers[1]?.(new Response(body, { headers: { 'content-type': 'application/json' } }));
+  await expect.poll(() => created).toEqual([2n]);
+  stream.send({ requestUnion: { case: 'cancelRequest', value: { watchId: 1n } } });
+  await clock.pass(20_000);
+  expect(ends).toEqual([]);
+  // The canceled creation has made room for others.
+  for (const watchId of [3n, 4n]) create(watchId);
+  await expect.poll(() => answers.length).toBe(4);
+  stream.cancel();
+});
+
 test('a client creates its watches when a proxy buffers the first responses but passes on later responses', async () => {
   const proxy = buffering(2);
   const lines: string[] = [];
