@@ -26,16 +26,23 @@ function rethrow(error: unknown): never {
   throw withCallers(error);
 }
 
+/** An iterator over batches. */
+export interface Batches<Batch> extends AsyncIterator<Batch, unknown> {
+  /** Whether the consumer gets no more items, not even those of a batch that it has begun. */
+  readonly isOver?: boolean;
+}
+
 /**
  * Iterates over the single items of batches. Reads each item of a batch only when the caller asks for it. Concurrent
- * calls of `next` get their items in the order of the calls.
+ * calls of `next` get their items in the order of the calls. If the iterator of the batches `isOver`, drops the rest of
+ * the current batch.
  *
  * This class is not an async generator: an async generator that iterates over another async generator would cost more
  * time for each item than all other work on the item. A program may have thousands of iterators that wait for a batch,
  * so the wait is not an async method either, because each frame of such a method takes several hundred bytes.
  */
-export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Item> {
-  readonly #batches: AsyncIterator<Batch, unknown>;
+export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Item>, Batches<Item> {
+  readonly #batches: Batches<Batch>;
   readonly #itemsOf: (batch: Batch) => Iterable<Item>;
   #items: Iterator<Item> | undefined;
   /** Number of calls of `next` that wait for a batch or for an earlier call. Includes calls that have failed. */
@@ -44,9 +51,14 @@ export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Ite
   #last: Promise<IteratorResult<Item, undefined>> | undefined;
   #closed = false;
 
-  constructor(batches: AsyncIterator<Batch, unknown>, itemsOf: (batch: Batch) => Iterable<Item>) {
+  constructor(batches: Batches<Batch>, itemsOf: (batch: Batch) => Iterable<Item>) {
     this.#batches = batches;
     this.#itemsOf = itemsOf;
+  }
+
+  /** @internal */
+  get isOver(): boolean {
+    return this.#closed || this.#batches.isOver === true;
   }
 
   next(): Promise<IteratorResult<Item, undefined>> {
@@ -73,7 +85,7 @@ export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Ite
 
   #nextOfBatch(): Promise<IteratorResult<Item, undefined>> | undefined {
     try {
-      const item = this.#items?.next();
+      const item = this.#batches.isOver ? undefined : this.#items?.next();
       return item === undefined || item.done ? undefined : Promise.resolve(item);
     } catch (error) {
       return this.#closeAndThrow(error);

@@ -31,7 +31,7 @@ export {
   type SignalOption,
   show,
 } from './arguments.js';
-export { BatchItemIterator, once } from './async.js';
+export { type Batches, BatchItemIterator, once } from './async.js';
 export {
   type BytesLike,
   compareBytes,

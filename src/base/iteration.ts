@@ -1,4 +1,5 @@
 import { checkSignal, type SignalOption } from './arguments.js';
+import type { Batches } from './async.js';
 import { onAbort } from './signals.js';
 
 const END = { done: true, value: undefined } as const;
@@ -13,7 +14,7 @@ const END = { done: true, value: undefined } as const;
 export function iterate<T>(
   given: SignalOption,
   generate: (signal: AbortSignal) => AsyncGenerator<T, void>,
-): AsyncGenerator<T, void> {
+): AsyncGenerator<T, void> & Batches<T> {
   const controller = new AbortController();
   let items: AsyncGenerator<T, void> | undefined;
   let hasEnded = false;
@@ -33,7 +34,10 @@ export function iterate<T>(
     controller.abort();
   };
 
-  const iteration: AsyncGenerator<T, void> = {
+  const iteration: AsyncGenerator<T, void> & Batches<T> = {
+    get isOver() {
+      return controller.signal.aborted;
+    },
     async next() {
       if (hasEnded) return END;
       items ??= begin();

@@ -1,4 +1,5 @@
 import {
+  type Batches,
   BatchItemIterator,
   type BytesLike,
   type ClientEvent,
@@ -126,7 +127,7 @@ export class CoreClient implements CoreKeyspace {
     this.rpc = new Rpc(core.guarding?.(core) ?? core.transport, core.settings, core.retrying?.(core));
     const { watchStream = new WatchStream(this.rpc), renewals = new RenewalStream(this.rpc) } = core;
     this.core = { ...core, watchStream, renewals };
-    this.#scanner = new Scanner(this.rpc, core.maxReceiveBytes);
+    this.#scanner = new Scanner(this.rpc, core.maxReceiveBytes, core.isIntercepted);
     this.watches = new Watches(watchStream, core.prefix);
     this.leaseClient = new LeaseClient(this.rpc, renewals);
     this.lease = this.leaseClient;
@@ -151,7 +152,7 @@ export class CoreClient implements CoreKeyspace {
   }
 
   /** @internal */
-  scanPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<ScanPage, void> {
+  scanPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<ScanPage, void> & Batches<ScanPage> {
     const range = resolveKeys(keys, 'keys');
     const request = rangeRequest(range, options);
     return iterate(options.signal, (signal) => this.#scanner.pages(range, request, { ...options, signal }));

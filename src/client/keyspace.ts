@@ -84,6 +84,7 @@ export interface KeyspaceCore extends GuardedKeyspace {
   readonly renewals?: RenewalStream | undefined;
   /** What is held under each lease with a session. */
   readonly leaseHolders: Map<bigint, LeaseHolders>;
+  readonly isIntercepted: boolean;
   /** Maximum length, in bytes, of a response that the client accepts. */
   readonly maxReceiveBytes: number;
   /**

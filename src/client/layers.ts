@@ -282,6 +282,7 @@ export function coreLayers(
     prefix: NO_BYTES,
     maxTxnOps,
     maxReceiveBytes: transportOptions.maxReceiveBytes,
+    isIntercepted: interceptors.length > 0,
     closers,
     leaseHolders: new Map(),
     guardPrefix,

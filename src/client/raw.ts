@@ -110,9 +110,12 @@ function checkTxn(message: Init<TxnRequest> | undefined): void {
   }
 }
 
-/** Returns a copy of a message, because the caller may change its buffers and lists before the message is encoded. */
+/**
+ * Returns a copy of a message, because the caller may change its buffers and lists before the message is encoded. No
+ * message means a message without fields.
+ */
 function ownMessage<T>(message: T): T {
-  return ownField(message) as T;
+  return ownField(message ?? {}) as T;
 }
 
 function ownField(value: unknown): unknown {

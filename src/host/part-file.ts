@@ -124,11 +124,14 @@ export async function removeParts(path: string): Promise<void> {
 /** Makes the new name of a file in the folder durable. Windows cannot sync a folder. */
 async function syncFolder(path: string): Promise<void> {
   if (process.platform === 'win32') return;
-  const folder = await open(path, 'r');
+  // A process may write to a folder that it must not read.
+  const folder = await open(path, 'r').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EACCES') throw error;
+  });
   try {
-    await folder.sync();
+    await folder?.sync();
   } finally {
-    await folder.close();
+    await folder?.close();
   }
 }
 

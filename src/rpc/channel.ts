@@ -312,12 +312,14 @@ export class Channel implements Transport {
     const error = withProof(call, thrown);
     call.observer?.failed?.(error);
     const isTimeout = error.reason === 'DeadlineExceeded';
-    if (isTimeout) endpoint.unansweredSince = Math.min(endpoint.unansweredSince, startedAt);
+    // A call that waits for other clients says nothing about the endpoint.
+    const isUnanswered = isTimeout && classOf(call) !== 'blocking';
+    if (isUnanswered) endpoint.unansweredSince = Math.min(endpoint.unansweredSince, startedAt);
     const decided = verdict(call, error, before ?? NO_ATTEMPTS, {
       isAlone: this.#endpoints.all.length === 1,
       isOnlyForCall: this.#isOnlyFor(call, endpoint),
       isEtcd: endpoint.isEtcd,
-      isSilent: isTimeout && monotonicMs() - endpoint.unansweredSince > SILENCE_MS,
+      isSilent: isUnanswered && monotonicMs() - endpoint.unansweredSince > SILENCE_MS,
     });
     const { isSafe, outcome, count } = decided;
     if (decided.parks) this.#endpoints.failed(endpoint, error.reason, error.problem);

@@ -10,6 +10,7 @@ interface SentCall {
 }
 
 const RANGE: MethodPath = '/etcdserverpb.KV/Range';
+const RANGE_STREAM: MethodPath = '/etcdserverpb.KV/RangeStream';
 const TXN: MethodPath = '/etcdserverpb.KV/Txn';
 const MEMBER_LIST: MethodPath = '/etcdserverpb.Cluster/MemberList';
 const ALWAYS_LINEARIZABLE: ReadonlySet<string> = new Set<MethodPath>([
@@ -138,7 +139,8 @@ function clusterChanged(problem: string, method: string, endpoint: string): Etcd
 
 export function isLinearizable({ method, request }: SentCall): boolean {
   if (ALWAYS_LINEARIZABLE.has(method.path)) return true;
-  if (method.path === RANGE) return (request as Init<RangeRequest>).serializable !== true;
+  if (method.path === RANGE || method.path === RANGE_STREAM)
+    return (request as Init<RangeRequest>).serializable !== true;
   return method.path === TXN && !isSerializable(request as Init<TxnRequest>);
 }
 
@@ -146,7 +148,18 @@ export function isLinearizable({ method, request }: SentCall): boolean {
 export function needsLeader(call: SentCall): boolean {
   const { path } = call.method;
   if (path === MEMBER_LIST) return (call.request as Init<MemberListRequest>).linearizable === true;
-  return isLinearizable(call) || !(path === RANGE || path === TXN || IS_LOCAL.test(path));
+  return isLinearizable(call) || !(path === RANGE || path === RANGE_STREAM || path === TXN || IS_LOCAL.test(path));
+}
+
+/**
+ * Returns the transaction with a read in both branches if it only compares, and undefined otherwise. A member answers a
+ * transaction without operations from its own data, which may be old. The read makes the answer linearizable.
+ */
+export function withRead({ compare = [], success = [], failure = [] }: Init<TxnRequest>): Init<TxnRequest> | undefined {
+  const [first] = compare;
+  if (first === undefined || success.length + failure.length > 0) return undefined;
+  const read = [{ request: { case: 'requestRange', value: { key: first.key, countOnly: true } } }] as const;
+  return { compare, success: read, failure: read };
 }
 
 /**

@@ -20,7 +20,7 @@ export {
 } from './authentication.js';
 export { beforeSending } from './before-sending.js';
 export { Channel, MAX_IN_FLIGHT } from './channel.js';
-export type { ClusterIdentity } from './cluster-identity.js';
+export { type ClusterIdentity, withRead } from './cluster-identity.js';
 export { syncEndpoints, withAutoSync } from './endpoint-discovery.js';
 export { BALANCES, type Balance } from './endpoint-pool.js';
 export { checkInterceptors, type Interceptor, withInterceptors } from './interceptors.js';

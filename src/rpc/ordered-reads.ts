@@ -2,7 +2,8 @@ import { amended, type EtcdError } from '../base/index.js';
 import type { RangeRequest, RequestOp, TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import type { Init, Transport, UnaryCall } from '../wire/index.js';
-import { type ClusterIdentity, headerOf, isLinearizable } from './cluster-identity.js';
+import { type ClusterIdentity, headerOf, isLinearizable, withRead } from './cluster-identity.js';
+import { REQUIRE_LEADER } from './rpc.js';
 
 /**
  * Returns a transport whose unary reads never return data from an older revision of the store than the client had seen
@@ -50,17 +51,18 @@ async function readLinearizably<Request, Response>(
   const path: string = call.method.path;
   const request = call.request as Init<RangeRequest> & Init<TxnRequest>;
   const again = (changes: object): Promise<Response> =>
-    inner.unary({ ...call, request: { ...request, ...changes } as Init<unknown> as Init<Request> });
+    inner.unary({
+      ...call,
+      request: { ...request, ...changes } as Init<unknown> as Init<Request>,
+      metadata: { ...call.metadata, ...REQUIRE_LEADER },
+    });
   if (path === kvMethods.range.path) return again({ serializable: false });
   if (path !== kvMethods.txn.path) return undefined;
-  const { success = [], failure = [], compare = [] } = request;
+  const { success = [], failure = [] } = request;
   if (success.length + failure.length > 0)
     return again({ success: success.map(linearizable), failure: failure.map(linearizable) });
-  // The transaction only compares. Add a read to both branches, which makes the transaction linearizable.
-  const [first] = compare;
-  if (first === undefined) return undefined;
-  const read: Init<RequestOp> = { request: { case: 'requestRange', value: { key: first.key, countOnly: true } } };
-  return { ...(await again({ success: [read], failure: [read] })), responses: [] };
+  const compared = withRead(request);
+  return compared && { ...(await again(compared)), responses: [] };
 }
 
 function linearizable(operation: Init<RequestOp>): Init<RequestOp> {

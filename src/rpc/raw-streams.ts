@@ -13,7 +13,8 @@ import {
 } from '../base/index.js';
 import type { Init, Method } from '../wire/index.js';
 import { mayRenewToken, mayRetry } from './attempts.js';
-import type { CallOptions, Rpc } from './rpc.js';
+import { needsLeader } from './cluster-identity.js';
+import { type CallOptions, REQUIRE_LEADER, type Rpc } from './rpc.js';
 
 /** When a stream has this many unread messages, the client makes the server pause by means of flow control. */
 const READ_AHEAD = 16;
@@ -50,7 +51,9 @@ export function openStream<Request, Response>(
   rpc: Rpc,
   method: Method<Request, Response>,
   { signal, endpoint }: StreamOptions = {},
+  request: Init<Request> | undefined = undefined,
 ): BidiStream<Request, Response> {
+  rpc.checkOpen(method.path);
   const messages = new AsyncQueue<Response>(() => {
     if (messages.size < READ_AHEAD) stream.resume();
   });
@@ -68,7 +71,7 @@ export function openStream<Request, Response>(
       },
       end: finish,
     },
-    { endpoint },
+    { endpoint, metadata: needsLeader({ method, request: request ?? {} }) ? REQUIRE_LEADER : undefined },
   );
   const cancel = (error?: unknown): void => {
     finish(error);
@@ -101,7 +104,7 @@ export function openServerStream<Request, Response>(
   request: Init<Request>,
   options?: StreamOptions,
 ): AsyncIterableIterator<Response> {
-  const stream = openStream(rpc, method, options);
+  const stream = openStream(rpc, method, options, request);
   try {
     stream.send(request);
   } catch (error) {
@@ -124,7 +127,6 @@ export async function* readStream<Request, Response>(
   request: Init<Request>,
   options: CallOptions & { readonly timeoutMs: number },
 ): AsyncGenerator<Response, void> {
-  rpc.checkOpen(method.path);
   const { timeoutMs } = options;
   let hasMessage = false;
   let dueMs = monotonicMs() + timeoutMs;

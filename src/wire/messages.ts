@@ -80,23 +80,24 @@ export function responseTooLarge(
 }
 
 /**
- * Whether all values are printable ASCII. The gRPC transports refuse metadata with other characters, because a line
+ * Whether all values are printable ASCII text. The gRPC transports refuse metadata with other characters, because a line
  * break in a value could inject another header.
  */
 export function isPrintable(metadata: Metadata | undefined): boolean {
   for (const name in metadata) {
-    if (!/^[\x20-\x7e]*$/.test(metadata[name] as string)) return false;
+    const value: unknown = metadata[name];
+    if (typeof value !== 'string' || !/^[\x20-\x7e]*$/.test(value)) return false;
   }
   return true;
 }
 
 /**
- * @throws EtcdError with reason `Other` unless all values are printable ASCII. The error does not show the values,
+ * @throws EtcdError with reason `Other` unless all values are printable ASCII text. The error does not show the values,
  * because a value may be a token.
  */
 export function checkMetadata(metadata: Metadata | undefined, method: string): void {
   if (isPrintable(metadata)) return;
-  throw new EtcdError('the metadata contains characters other than printable ASCII', {
+  throw new EtcdError('a value of the metadata is not printable ASCII text', {
     code: 'Internal',
     reason: 'Other',
     outcome: 'not-sent',

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
-import { rawEnums } from '../../src/index.js';
+import { type Interceptor, rawEnums } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { gate } from '../support/signals.js';
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
@@ -13,6 +14,33 @@ describe('`Client.raw`', () => {
     for (const [service, table] of Object.entries(methods)) {
       expect(Object.keys(raw[service as keyof typeof raw])).toEqual(Object.keys(table));
     }
+  });
+
+  test('sends a message without fields if the program passes none', async () => {
+    const { raw } = openClient();
+    const none = undefined as never;
+    await raw.cluster.memberList(none);
+    await raw.maintenance.status(none);
+    expect(await errorOf(raw.kv.range(none))).toMatchObject({ reason: 'EmptyKey' });
+  });
+
+  test('opens no stream while the client closes', async () => {
+    const arrived = gate();
+    const answered = gate();
+    const holding: Interceptor = {
+      unary: async (call, next) => {
+        arrived.open();
+        await answered.opened;
+        return next(call);
+      },
+    };
+    const etcd = openClient({ interceptors: [holding] });
+    const writing = etcd.put(unique(), 'x');
+    await arrived.opened;
+    const closing = etcd.close({ drainMs: 10_000 });
+    expect(await errorOf(() => etcd.raw.lease.leaseKeepAlive())).toMatchObject({ reason: 'ClientClosed' });
+    answered.open();
+    await Promise.all([writing, closing]);
   });
 
   test('makes unary calls', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { EtcdError, type Outcome, type Reason } from '../../src/base/etcd-error.js';
+import { callTimedOut, EtcdError, type Outcome, type Reason } from '../../src/base/etcd-error.js';
 import { pauseUntil } from '../../src/base/timers.js';
 import { methods } from '../../src/gen/methods.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
@@ -232,6 +232,35 @@ function failing(...failures: readonly (readonly [Reason, Outcome])[]) {
     );
   return { call, clock, attempt };
 }
+
+test('a call that waits for other clients until its deadline does not make its endpoint unavailable', async () => {
+  const clock = new VirtualClock();
+  onTestFinished(() => clock.restore());
+  const channel = new Channel(
+    endpoints('http://a:1'),
+    (): Transport => ({
+      unary: async (call) => {
+        await pauseUntil(call.deadline);
+        throw callTimedOut(call, 'unknown');
+      },
+      stream: () => {
+        throw new Error('no stream');
+      },
+      close: async () => {},
+    }),
+  );
+  const timeoutMs = 2_000;
+  for (const [method, unavailable] of [
+    [methods.lock.lock, []],
+    [methods.kv.range, ['http://a:1']],
+  ] as const) {
+    const call = channel.unary({ method: method as never, request: {}, timeoutMs, deadline: clock.now + timeoutMs });
+    const error = errorOf(call);
+    await clock.pass(timeoutMs);
+    expect(await error).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect(channel.unavailable).toEqual(unavailable);
+  }
+});
 
 /** Returns a channel with a learner that replaces the channel's endpoints by a voter, and then refuses the call. */
 function movedWhileRefused(): { readonly channel: Channel; readonly tried: string[] } {

@@ -128,3 +128,24 @@ test.each([
     message: expect.stringContaining('interceptors'),
   });
 });
+
+test.each([undefined, 7, {}, 'b\u00e9'])(
+  'a call whose metadata an interceptor sets to %s is refused, and other calls go on',
+  async (value) => {
+    const key = unique();
+    const setting: Interceptor = {
+      unary: (call, next) =>
+        next(
+          call.method.path.endsWith('/Put')
+            ? { ...call, metadata: { ...call.metadata, 'x-id': value as never } }
+            : call,
+        ),
+    };
+    const etcd = openClient({ interceptors: [setting] });
+    for (let round = 0; round < 2; round += 1) {
+      const [error, found] = await Promise.all([errorOf(etcd.put(key, 'x')), etcd.get(key)]);
+      expect(error).toMatchObject({ reason: 'Other', outcome: 'not-sent' });
+      expect(found).toBeUndefined();
+    }
+  },
+);

@@ -2,14 +2,16 @@ import { connect } from 'node:net';
 import { format } from 'node:util';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
-import { type ClientEvent, http2, type Logger, objectFirst } from '../../src/index.js';
+import { Client, type ClientEvent, EtcdError, http2, type Logger, objectFirst } from '../../src/index.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { FaultProxy } from '../../src/testing/index.js';
+import type { Transport } from '../../src/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { scriptedServer, scriptedStream } from '../support/scripted-server.js';
 import { clientOf, creation, header } from '../support/scripted-watch.js';
+import { VirtualClock } from '../support/virtual-clock.js';
 
 /** Returns a logger that adds each line, with its level and its details, to `lines`. */
 function recordingLogger(): { readonly logger: Logger; readonly lines: string[] } {
@@ -205,6 +207,31 @@ test('a client without a logger or a listener emits one warning when no endpoint
   );
   await Promise.all(waits);
   expect(ours()).toHaveLength(1);
+});
+
+test('a client warns again in the next outage after `setEndpoints` has replaced an endpoint that did not answer', async () => {
+  const clock = new VirtualClock();
+  onTestFinished(() => clock.restore());
+  const warnings: string[] = [];
+  const emit = vi.spyOn(process, 'emitWarning').mockImplementation((warning) => void warnings.push(String(warning)));
+  onTestFinished(() => emit.mockRestore());
+  const refusing: Transport = {
+    unary: () =>
+      Promise.reject(new EtcdError('refused', { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent' })),
+    stream: () => {
+      throw new Error('no stream');
+    },
+    close: async () => {},
+  };
+  const etcd = new Client({ endpoints: ['http://first:1'], transport: () => refusing });
+  onTestFinished(() => etcd.close());
+  for (const url of ['http://first:1', 'http://second:1']) {
+    etcd.setEndpoints([url]);
+    const call = errorOf(etcd.get('k', { timeoutMs: 3_000 }));
+    await clock.pass(4_000);
+    await call;
+  }
+  expect(warnings.map((text) => /first|second/.exec(text)?.[0])).toEqual(['first', 'second']);
 });
 
 test('a listener of `onEvent` that throws disturbs neither calls nor other listeners', async () => {

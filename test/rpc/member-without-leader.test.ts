@@ -1,11 +1,14 @@
 import { expect, test } from 'vitest';
+import { compare } from '../../src/client/kv/compare.js';
 import { op } from '../../src/client/kv/txn.js';
 import { stubOf } from '../../src/client/raw.js';
 import { Client } from '../../src/extras/full/client.js';
-import { methodList } from '../../src/gen/methods.js';
+import { methodList, methods } from '../../src/gen/methods.js';
 import { Mutex, Session } from '../../src/locks.js';
+import type { Interceptor } from '../../src/rpc/interceptors.js';
 import { MemoryEtcd } from '../../src/testing/memory/memory-etcd.js';
 import { memory } from '../../src/testing/memory/transport.js';
+import type { Metadata } from '../../src/wire/transport.js';
 import { errorOf } from '../support/errors.js';
 import { FastCluster } from '../support/fast-cluster.js';
 
@@ -80,6 +83,40 @@ test('a release moves away from a member without a leader, so that the next cont
   await held.release();
   const other = await Session.open(cluster.client(cluster.leader), { ttl: 600 });
   expect((await new Mutex(other, 'lock').tryLock())?.token).toBeGreaterThan(held.token);
+});
+
+test('a client requires a leader for each stream except snapshots and serializable reads (S30)', async () => {
+  const required: string[] = [];
+  const noting: Interceptor = {
+    stream: (call, handler, next) => {
+      if ((call.metadata as Metadata | undefined)?.hasleader === 'true') required.push(call.method.path);
+      return next(call, handler);
+    },
+  };
+  const etcd = new Client({ transport: memory(new MemoryEtcd()), interceptors: [noting] });
+  const streams = methodList.filter(({ kind }) => kind !== 'unary');
+  for (const method of streams) {
+    const open = stubOf(etcd.raw, method as never) as (first: object) => AsyncIterator<unknown>;
+    await open({}).return?.();
+  }
+  const { kv, maintenance } = methods;
+  const all: readonly string[] = streams.map(({ path }) => path);
+  expect(required).toEqual(all.filter((path) => path !== maintenance.snapshot.path));
+  required.length = 0;
+  await etcd.raw.kv.rangeStream({ serializable: true }).return?.();
+  expect(required).not.toContain(kv.rangeStream.path);
+  await etcd.close();
+});
+
+test('a transaction that only compares does not compare with the data of a member without a leader', async () => {
+  await using cluster = new FastCluster();
+  const [etcd, member] = [cluster.client(), cluster.leader];
+  await cutOff(cluster, member);
+  await etcd.put('b', 'x');
+  const txn = { if: [compare.exists('b')] };
+  const error = await errorOf(cluster.client(member).txn(txn, { timeoutMs: 300 }));
+  expect(error).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(await etcd.txn(txn)).toMatchObject({ succeeded: true, responses: [] });
 });
 
 /** Cuts a member off from the others, and waits until they have another leader and this member has none. */

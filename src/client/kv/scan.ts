@@ -1,4 +1,4 @@
-import { compareBytes, EtcdError, NO_BYTES } from '../../base/index.js';
+import { canceled, compareBytes, EtcdError, NO_BYTES } from '../../base/index.js';
 import { type RangeRequest, RangeResponse, ResponseHeader } from '../../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../../gen/methods/kv.js';
 import * as mvccpb from '../../gen/mvccpb/kv.js';
@@ -29,11 +29,16 @@ export interface ScanPage {
 export class Scanner {
   readonly #rpc: Rpc;
   readonly #pageBytes: number;
+  readonly #method: Method<RangeRequest, RangePage | RangeResponse, 'unary'>;
   #canStream = true;
 
-  /** `maxReceiveBytes` is the maximum length of a response that the client accepts. */
-  constructor(rpc: Rpc, maxReceiveBytes: number) {
+  /**
+   * `maxReceiveBytes` is the maximum length of a response that the client accepts. Interceptors of an `isIntercepted`
+   * client get decoded keys, as those of every other response.
+   */
+  constructor(rpc: Rpc, maxReceiveBytes: number, isIntercepted: boolean) {
     this.#rpc = rpc;
+    this.#method = isIntercepted ? kvMethods.range : rangePage;
     this.#pageBytes = Math.min(PAGE_BYTES, maxReceiveBytes / 2);
   }
 
@@ -48,23 +53,29 @@ export class Scanner {
     let rest: WireRange | undefined = range;
     let revision = request.revision ?? 0n;
     let limit = FIRST_PAGE_KEYS;
+    let { serializable } = request;
     const requestPage = (from: WireRange): Promise<RangePage> => {
       const { key, rangeEnd } = from;
-      const pageRequest = { ...request, key, rangeEnd, revision, limit: BigInt(limit) };
-      const page = this.#rpc.call(rangePage, pageRequest, options);
+      const pageRequest = { ...request, serializable, key, rangeEnd, revision, limit: BigInt(limit) };
+      const page = this.#rpc.call(this.#method, pageRequest, options).then(pageOf);
       // If the caller stops iterating before this page, nothing awaits the promise, and Node.js would report its
       // rejection as unhandled.
       page.catch(() => {});
       return page;
     };
+    // The member of a later page may not have reached the revision of the first page.
+    const isBehind = ({ reason }: EtcdError): boolean =>
+      reason === 'FutureRev' && serializable === true && !request.revision;
     let ahead: Promise<RangePage> | undefined;
     while (rest !== undefined) {
       let page: RangePage;
       try {
         page = await (ahead ?? requestPage(rest));
       } catch (error) {
-        if (!(error instanceof EtcdError && error.reason === 'ResponseTooLarge') || limit === 1) throw error;
-        limit = Math.max(1, Math.floor(limit / 4));
+        if (!(error instanceof EtcdError)) throw error;
+        if (error.reason === 'ResponseTooLarge' && limit > 1) limit = Math.max(1, Math.floor(limit / 4));
+        else if (isBehind(error)) serializable = false;
+        else throw error;
         ahead = undefined;
         continue;
       }
@@ -73,20 +84,24 @@ export class Scanner {
       if (last !== undefined) rest = rangeAfter(last.key, end);
       const next: WireRange | undefined = page.more && last !== undefined ? rest : undefined;
       limit = this.#limitAfter(page.kvs);
-      const chunks = next && this.#stream({ ...request, ...next, revision }, options);
+      const chunks = next && this.#stream({ ...request, ...next, serializable, revision }, options);
       ahead = next === undefined || chunks !== undefined ? undefined : requestPage(next);
       yield { revision, kvs: page.kvs };
+      // The signal may have aborted before the consumer has taken all keys of the page.
+      checkSignalOf(options);
       if (next === undefined) return;
       if (chunks === undefined) continue;
       try {
         for await (const kvs of chunks) {
           rest = rangeAfter((kvs.at(-1) as KeyValue).keyBytes, end);
           yield { revision, kvs };
+          checkSignalOf(options);
         }
         return;
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
         if (error.code === 'Unimplemented') this.#canStream = false;
+        else if (isBehind(error)) serializable = false;
         // The next page request may succeed, because it asks for less data, goes to another endpoint, or carries a
         // new token.
         else if (error.reason !== 'ResponseTooLarge' && !isEndpointFailure(error) && !isTokenRefused(error))
@@ -114,10 +129,14 @@ export class Scanner {
   }
 
   /** Returns the number of keys to request in the next page. Assumes that they are as large as those in `kvs`. */
-  #limitAfter(kvs: PackedKeyValues): number {
+  #limitAfter(kvs: PageKeys): number {
     const limit = Math.floor((this.#pageBytes * kvs.length) / Math.max(1, kvs.bytes));
     return Math.max(1, Math.min(MAX_PAGE_KEYS, limit));
   }
+}
+
+function checkSignalOf({ signal }: CallOptions): void {
+  if (signal?.aborted) throw canceled(signal, 'rejected', kvMethods.range.path);
 }
 
 /** Returns the range from the first key after `key` to `end`. Returns undefined if this range cannot contain a key. */
@@ -174,10 +193,12 @@ class PackedKeyValues {
   }
 }
 
-/** A `RangeResponse` whose keys are still encoded. */
+type PageKeys = Iterable<KeyValue> & Pick<PackedKeyValues, 'length' | 'bytes' | 'last'>;
+
+/** A `RangeResponse` whose keys may still be encoded. */
 interface RangePage {
   header: ResponseHeader | undefined;
-  kvs: PackedKeyValues;
+  kvs: PageKeys;
   more: boolean;
 }
 
@@ -209,5 +230,17 @@ const RangePage: Codec<RangePage> = {
     page.kvs = new PackedKeyValues(bytes, length, lastAt);
   },
 };
+
+/** Returns the page of a response whose keys may be decoded already. */
+function pageOf({ header, kvs, more }: RangePage | RangeResponse): RangePage {
+  if (kvs instanceof PackedKeyValues) return { header, kvs, more };
+  const list = kvs as readonly mvccpb.KeyValue[];
+  const bytes = list.reduce((sum, { key, value }) => sum + key.length + value.length, 0);
+  const own = Object.assign(
+    list.map((kv) => new KeyValue(kv)),
+    { bytes, last: () => list.at(-1) },
+  );
+  return { header, kvs: own, more };
+}
 
 const rangePage: Method<RangeRequest, RangePage, 'unary'> = { ...kvMethods.range, response: RangePage };

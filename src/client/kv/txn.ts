@@ -13,7 +13,7 @@ import {
 } from '../../base/index.js';
 import type * as wire from '../../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../../gen/methods/kv.js';
-import { type Rpc, type WithHeader, WRITE_OPTIONS, type WriteOptions, withHeader } from '../../rpc/index.js';
+import { type Rpc, type WithHeader, WRITE_OPTIONS, type WriteOptions, withHeader, withRead } from '../../rpc/index.js';
 import type { Init } from '../../wire/index.js';
 import { type Compare, conditionRequest } from './compare.js';
 import type { KeyValue } from './key-value.js';
@@ -310,8 +310,9 @@ export async function runTxn<
   checkOptions(options, WRITE_OPTIONS, 'txn');
   const { request, resultOf } = preparedTxn(txn);
   const method = checkTxn(request, maxTxnOps) ? REPEATABLE_TXN : kvMethods.txn;
-  const response = await rpc.call(method, request, options);
-  return withHeader(response.header, resultOf(response));
+  const compared = withRead(request);
+  const response = await rpc.call(method, compared ?? request, options);
+  return withHeader(response.header, resultOf(compared ? { ...response, responses: [] } : response));
 }
 
 function txnResult<If extends Conditions, Then extends readonly Op[], Else extends readonly Op[]>(

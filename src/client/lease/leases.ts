@@ -190,7 +190,9 @@ export class LeaseClient {
     checkOptions(options, GRANT_OPTIONS, 'lease.grant');
     const { ttl: seconds, allowLongTtl, id, ...call } = options ?? {};
     const ttl = BigInt(checkUsualTtl(seconds, allowLongTtl));
-    // The server may have granted any of the attempts, so the client counts the TTL from the first attempt.
+    // The server may have granted any of the attempts, so the client counts the TTL from the first attempt. A transport of
+    // the program may not call `sent`.
+    const called = new Moment();
     let sent: Moment | undefined;
     const observer = {
       sent: () => {
@@ -199,7 +201,7 @@ export class LeaseClient {
     };
     const method = id === undefined ? REPEATABLE_GRANT : leaseMethods.leaseGrant;
     const response = await this.#rpc.call(method, { ttl, id: int64Of(id) }, withObserver(call, observer));
-    return granted(response.header, response.id, Number(response.ttl), sent);
+    return granted(response.header, response.id, Number(response.ttl), sent ?? called);
   }
 
   /**
@@ -308,7 +310,7 @@ export class LeaseClient {
  */
 function checkGranted(lease: Lease): { readonly ttl: number; readonly sent: Moment } {
   const { ttl, sentAt } = lease;
-  if (typeof ttl !== 'number' || !(ttl > 0))
+  if (!(Number.isFinite(ttl) && ttl > 0))
     throw invalidInput('lease.ttl', show(ttl), 'the ttl, in seconds, that lease.grant returned');
   const agoMs = typeof sentAt === 'number' ? monotonicMs() - sentAt : Number.NaN;
   if (agoMs >= 0) return { ttl, sent: sentMoments.get(lease) ?? new Moment(agoMs) };
@@ -317,14 +319,9 @@ function checkGranted(lease: Lease): { readonly ttl: number; readonly sent: Mome
 }
 
 /** Returns the lease, and remembers when the client sent the request. */
-function granted(
-  header: Parameters<typeof withHeader>[0],
-  id: bigint,
-  ttl: number,
-  sent: Moment | undefined,
-): WithHeader<Lease> {
-  const lease = withHeader(header, { id, ttl, sentAt: sent?.monotonic ?? 0 });
-  if (sent !== undefined) sentMoments.set(lease, sent);
+function granted(header: Parameters<typeof withHeader>[0], id: bigint, ttl: number, sent: Moment): WithHeader<Lease> {
+  const lease = withHeader(header, { id, ttl, sentAt: sent.monotonic });
+  sentMoments.set(lease, sent);
   return lease;
 }
 

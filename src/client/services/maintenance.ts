@@ -247,7 +247,8 @@ function checkMemberCall(options: MemberCallOptions, what: string): MemberCallOp
 
 /** Refuses undefined: without an endpoint, the client would choose a member. */
 function checkUrl(endpoint: string): string {
-  return parseEndpoint(endpoint, 'endpoint').url;
+  parseEndpoint(endpoint, 'endpoint');
+  return endpoint;
 }
 
 /** Returns options without a default time limit, because the duration of the call depends on the database's size. */

@@ -1,4 +1,4 @@
-import { after, type EtcdError } from '../../base/index.js';
+import { after, type Batches, type EtcdError } from '../../base/index.js';
 import type { WatchBatch } from './event.js';
 import { type ResponseSpan, ServerWatch, type ServerWatchOptions, type ServerWatchOwner } from './server-watch.js';
 import type { WatchStream } from './watch-stream.js';
@@ -74,7 +74,7 @@ interface Division {
  *        │ └──────────────────────────────────────────────────┘                               │
  *        └─────────────────────────────────── after 5 s ──────────────────────────────────────┘
  */
-export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, undefined> {
+export class WatchParts implements ServerWatchOwner, Batches<WatchBatch> {
   readonly #shared: WatchStream;
   #place: Place;
   readonly #options: ServerWatchOptions;
@@ -87,6 +87,8 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
   /** Called once, when the watch has ended. The buffer may then still contain batches that the consumer has not taken. */
   onEnd: (() => void) | undefined;
   #ended = false;
+  /** Whether the consumer gets no more events. */
+  isOver = false;
 
   constructor(stream: WatchStream, options: ServerWatchOptions) {
     this.#shared = stream;
@@ -121,6 +123,7 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
 
   /** Ends the watch and drops the batches that the consumer has not taken. */
   discard(error?: EtcdError): void {
+    this.isOver = true;
     this.#end(error);
     for (const part of this.#parts) part.batches.discard();
   }

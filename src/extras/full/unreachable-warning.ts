@@ -22,6 +22,7 @@ export function warnWhenUnreachable(
   let stopTimer: (() => void) | undefined;
   const isUnreachable = (): boolean => endpoints().every((endpoint) => problems.has(endpoint));
   const warn = (): void => {
+    stopTimer = undefined;
     if (events.isObserved || !isUnreachable()) return;
     const list = endpoints().map((endpoint) => `${endpoint}: ${problems.get(endpoint)}`);
     (globalThis as WithWarnings).process?.emitWarning?.(

@@ -238,7 +238,8 @@ const FIELD_VALUE = /^[\x20-\x7e]+$/;
 /** Sets a field of the metadata. Leaves out a field with which the server or the client would refuse the call. */
 function setField(carrier: Record<string, string>, key: string, value: string): void {
   const name = key.toLowerCase();
-  if (FIELD_NAME.test(name) && !RESERVED_FIELDS.has(name) && FIELD_VALUE.test(value)) carrier[name] = value;
+  const isText = typeof value === 'string' && FIELD_VALUE.test(value);
+  if (isText && FIELD_NAME.test(name) && !RESERVED_FIELDS.has(name)) carrier[name] = value;
 }
 
 /** Returns the result of `action`. If it throws, passes the error to the logger of `diag`, and returns undefined. */

@@ -68,14 +68,15 @@ export function retryPolicy(options: RetryPolicy): Interceptor {
     unary: (call, next) => {
       const outer = call.retryAfter;
       const retryAfter = (error: EtcdError, failures: number, isSafe: boolean): number | false | undefined => {
-        if (failures >= maxAttempts) return false;
+        const outerMs = outer?.(error, failures, isSafe);
+        if (failures >= maxAttempts || outerMs === false) return false;
         const isRead = call.method.repeatable;
         const asks = isRead && retryRead !== undefined && !isEndedByClient(error) && !isTokenRefused(error);
         const wanted = asks ? retryRead(error, failures, isSafe) : isSafe;
         if (!wanted) return false;
         // A read that only `retryRead` repeats needs a delay, because the client has none for such an error.
         if (hasBackoff || !isSafe) return delayMs(failures);
-        return outer?.(error, failures, isSafe);
+        return outerMs;
       };
       return next({ ...call, retryAfter });
     },

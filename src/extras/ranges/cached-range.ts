@@ -18,6 +18,7 @@ import {
   contains,
   endOf,
   type Keys,
+  type KeyspaceClient,
   type KeyValue,
   type KV,
   keyspaceClientOf,
@@ -93,8 +94,8 @@ export async function cachedRangeOf(
  */
 export interface CachedRange extends Omit<CachedKeyRange, 'revision' | 'size' | 'state'> {
   /**
-   * The revision of the store that the cached range shows. 0n until the client has read the whole range once. If
-   * `catchUp` finds a restored store, 0n until the client has read the range again.
+   * The revision of the store that the cached range shows. 0n until the client has read the whole range once. After the
+   * cluster was restored from a backup, 0n until the client has read the range again.
    */
   readonly revision: bigint;
   /**
@@ -118,6 +119,9 @@ export interface RangeVersion {
   readonly read: object;
   readonly revision: bigint;
 }
+
+/** Returns what identifies the present keys of a cached range. Throws if the cached range has ended. */
+export let versionOf: (range: CachedRange) => RangeVersion;
 
 /**
  * Implements `CachedRange`, which is an interface, because a test double cannot have the private fields of a class. A
@@ -147,11 +151,12 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     void this.#follow(mirror(this.#keys, internally({ signal: this.#stop.signal }, { trace: this.trace })));
   }
 
-  /** @internal Throws if the cached range has ended. */
-  static versionOf(range: CachedRange): RangeVersion {
-    const self = range as CachedKeyRange;
-    self.#checkOpen();
-    return { read: self.#fold.kvs, revision: self.#fold.revision };
+  static {
+    versionOf = (range) => {
+      const self = range as CachedKeyRange;
+      self.#checkOpen();
+      return { read: self.#fold.kvs, revision: self.#fold.revision };
+    };
   }
 
   get revision(): bigint {
@@ -214,9 +219,13 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     const { signal } = options;
     this.#checkOpen();
     if (signal?.aborted) throw canceled(signal, 'rejected');
+    const limits = withSharedLimit(options);
+    // The client has seen that the store went back to an older revision, and the range has not.
+    const seen = (this.#kv as Partial<KeyspaceClient>).rpc?.settings.cluster?.revision ?? this.revision;
+    if (seen < this.revision) await this.#readRevision(limits);
     if (this.revision > 0n && this.revision >= awaited) return;
     const what = this.revision === 0n ? 'the first read of the range' : undefined;
-    const reached = this.#waits.add(awaited, options, what);
+    const reached = this.#waits.add(awaited, limits, what);
     void this.#readStateWhileAwaited();
     await reached;
   }
@@ -236,11 +245,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     checkOptions(options, TIME_LIMITS, 'catchUp');
     this.#checkOpen();
     const limits = withSharedLimit(options);
-    const { revision: before, kvs } = this.#fold;
-    const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
-    // The store has gone back to an older revision, so it was restored, and the client will read the range again.
-    if (header.revision < before && this.#fold.kvs === kvs) this.#fold.revision = 0n;
-    await this.waitForRevision(header.revision, limits);
+    await this.waitForRevision(await this.#readRevision(options), limits);
   }
 
   /**
@@ -279,6 +284,15 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   /** Same as `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** Reads and returns the store's revision. */
+  async #readRevision(options: CallOptions): Promise<bigint> {
+    const { revision: before, kvs } = this.#fold;
+    const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
+    // The store has gone back to an older revision, so it was restored, and the client will read the range again.
+    if (header.revision < before && this.#fold.kvs === kvs) this.#fold.revision = 0n;
+    return header.revision;
   }
 
   /**

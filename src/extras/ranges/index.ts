@@ -4,6 +4,7 @@ export {
   type CachedRangeState,
   cachedRangeOf,
   type RangeVersion,
+  versionOf,
 } from './cached-range.js';
 export { type ChangesOptions, isSameState, type RangeChange } from './changes.js';
 export { type Mirror, type MirrorMessage, type MirrorOptions, mirrorOf, RangeMirror } from './mirror.js';

@@ -177,6 +177,7 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
       } catch (error) {
         if (!(error instanceof EtcdError) || signal?.aborted) throw error;
         const { code, reason } = error;
+        if (reason === 'ClientClosed') return;
         const isLost = reason === 'Compacted' || reason === 'ClusterChanged';
         const isUnanswered = code === 'Unavailable' || reason === 'DeadlineExceeded';
         if (phase === 'starting' ? isLost && !isReading : isLost || isUnanswered) {
@@ -184,8 +185,9 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
           fromRevision = 0n;
           phase = 'reading';
           yield printable({ type: 'resync', cause: error });
-        } else if (!isUnanswered) throw error;
-        // In the remaining case, no server has answered yet. The next attempt starts at the same revision.
+        } else if (!isUnanswered && !(reason === 'ClusterChanged' && failures === 0)) throw error;
+        // In the remaining cases, no server has answered yet, or the first read has found that the cluster was restored. If
+        // another cluster has answered, the second attempt fails, too. The next attempt starts at the same revision.
       } finally {
         await watch.close();
       }

@@ -9,7 +9,7 @@ export type NoteChange = (key: Uint8Array, old: KeyValue | undefined, kv: KeyVal
 export class RangeFold {
   /** The keys of the latest complete state, in ascending order. A new read of the whole range replaces the list. */
   kvs: SortedList<KeyValue, Uint8Array> = sortedKeyValues();
-  /** The revision up to which `kvs` contains every change. */
+  /** The revision up to which `kvs` contains every change. 0n if it belongs to a former history of the store. */
   revision = 0n;
   /** Whether the mirror is reading the whole range: at the start, and after each gap. */
   isSyncing = true;
@@ -32,7 +32,11 @@ export class RangeFold {
    */
   take(message: MirrorMessage, note?: NoteChange): boolean {
     if (message.type === 'keys') for (const kv of message.kvs) this.#next.put(kv.keyBytes, kv);
-    if (message.type === 'resync') this.restart();
+    if (message.type === 'resync') {
+      this.restart();
+      // The revision belongs to the former history of the store.
+      if (message.cause.reason === 'ClusterChanged') this.revision = 0n;
+    }
     if (message.type === 'keys' || message.type === 'resync') return false;
     // The caller may have found that all events up to a later revision together change nothing.
     if (message.type === 'events' && message.revision <= this.revision) return false;

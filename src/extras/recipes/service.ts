@@ -22,14 +22,7 @@ import {
   withinLimit,
 } from '../../locks/index.js';
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../../rpc/index.js';
-import {
-  CachedKeyRange,
-  type CachedRange,
-  cachedRangeOf,
-  mirrorOf,
-  RangeFold,
-  type RangeVersion,
-} from '../ranges/index.js';
+import { type CachedRange, cachedRangeOf, mirrorOf, RangeFold, type RangeVersion, versionOf } from '../ranges/index.js';
 import { storedFields } from './stored-fields.js';
 
 /** How a `ServiceView` chooses endpoints: all in turn, or the endpoint with the fewest picks that are not done. */
@@ -277,7 +270,7 @@ export class ServiceView implements AsyncDisposable {
    * @throws EtcdError if the view was closed, or if the client can no longer keep it up to date.
    */
   get endpoints(): ReadonlyMap<string, ServiceEndpoint> {
-    const { read, revision } = CachedKeyRange.versionOf(this.#cached);
+    const { read, revision } = versionOf(this.#cached);
     if (this.#decoded?.revision === revision && this.#decoded.read === read) return this.#decoded.endpoints;
     const endpoints = endpointsIn(this.#cached.range(), this.#idStart);
     this.#decoded = { read, revision, endpoints };

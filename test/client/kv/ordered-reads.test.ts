@@ -1,7 +1,7 @@
 import { describe, expect, inject, test } from 'vitest';
 import type { RangeRequest, RequestOp, ResponseHeader, TxnRequest } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
-import { type Client, compare, op, prefix } from '../../../src/index.js';
+import { type Client, op, prefix, rawEnums } from '../../../src/index.js';
 import { beforeSending } from '../../../src/rpc/before-sending.js';
 import { ClusterIdentity, isLinearizable } from '../../../src/rpc/cluster-identity.js';
 import { withOrderedReads } from '../../../src/rpc/ordered-reads.js';
@@ -30,7 +30,7 @@ describe('a serializable read (with `orderedReads` unless noted)', () => {
     const { kvs, header } = await etcd.range(name, { ...SERIALIZABLE, endpoint: behind });
     expect(kvs[0]?.text()).toBe('new');
     expect(header.revision).toBeGreaterThanOrEqual(kvs[0]?.modRevision ?? 0n);
-    expect(asked).toEqual([`${behind} serializable`, `${behind} linearizable`]);
+    expect(asked).toEqual([`${behind} serializable`, `${behind} linearizable with a leader`]);
   });
 
   test('returns the data of a member that lags behind when the client has seen nothing newer', async () => {
@@ -71,9 +71,12 @@ describe('a serializable read (with `orderedReads` unless noted)', () => {
     const etcd = open();
     await etcd.get(name);
     asked.length = 0;
-    const result = await etcd.txn({ if: [compare.value(name, '==', 'new')] }, { endpoint: behind });
+    const equal = { result: rawEnums.CompareResult.EQUAL, target: rawEnums.CompareTarget.VALUE } as const;
+    const value = { case: 'value', value: Buffer.from('new') } as const;
+    const condition = { ...equal, key: Buffer.from(name), targetUnion: value };
+    const result = await etcd.raw.kv.txn({ compare: [condition] }, { endpoint: behind });
     expect(result).toMatchObject({ succeeded: true, responses: [] });
-    expect(asked).toEqual([`${behind} serializable`, `${behind} linearizable`]);
+    expect(asked).toEqual([`${behind} serializable`, `${behind} linearizable with a leader`]);
   });
 
   test('ends at its time limit, or when its signal aborts, while no leader answers the linearizable read', async () => {
@@ -137,7 +140,10 @@ interface Lagging {
   readonly behind: string;
   /** A key whose value is "new", and "old" in the data of the member that lags behind. */
   readonly name: string;
-  /** For each read, the URL of the member that received it, and whether it was serializable or linearizable. */
+  /**
+   * For each read, the URL of the member that received it, whether it was serializable or linearizable, and whether it
+   * required a leader.
+   */
   readonly asked: string[];
 }
 
@@ -156,7 +162,8 @@ async function laggingMember({ held = Promise.resolve(), hasLeader = true } = {}
     return {
       unary: async <Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> => {
         const isRead = !/Put/.test(call.method.path);
-        if (isRead) asked.push(`${endpoint.url} ${isLinearizable(call) ? 'linearizable' : 'serializable'}`);
+        if (isRead)
+          asked.push(`${endpoint.url} ${isLinearizable(call) ? 'linearizable' : 'serializable'}${leader(call)}`);
         if (isRead && isLinearizable(call) && !hasLeader) return beforeSending(call, new Promise<never>(() => {}));
         if (isLinearizable(call) || endpoint.url !== behind) return inner.unary(call);
         const response = await inner.unary({ ...call, request: asOf(call.request, revision) as Init<Request> });
@@ -171,6 +178,10 @@ async function laggingMember({ held = Promise.resolve(), hasLeader = true } = {}
   const open = ({ orderedReads } = { orderedReads: true }): Client =>
     openClient({ endpoints: [member, behind], balance: 'in-order', orderedReads, transport });
   return { open, member, behind, name, asked };
+}
+
+function leader({ metadata }: UnaryCall<unknown, unknown>): string {
+  return metadata?.hasleader === 'true' ? ' with a leader' : '';
 }
 
 /** Returns the read as a read of an older revision. */

@@ -1,7 +1,7 @@
 import { describe, expect, inject, test } from 'vitest';
-import type { RangeRequest } from '../../../src/gen/etcdserverpb/rpc.js';
+import type { RangeRequest, RangeResponse } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
-import { type Client, type KeyValue, keyRange, op, prefix } from '../../../src/index.js';
+import { type Client, EtcdError, type Interceptor, type KeyValue, keyRange, op, prefix } from '../../../src/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied } from '../../support/locks.js';
@@ -47,6 +47,79 @@ describe('a scan', () => {
     sent.length = 0;
     await names(etcd.scan(prefix(start)), start);
     expect(sent.map(({ path }) => path).includes(STREAM)).toBe(streams);
+  });
+
+  test.each([10, 40, 400])('rejects with reason Canceled at the key after which its signal aborts (%i)', async (at) => {
+    const [etcd, start, stop] = [openClient(), `${unique('scan')}/`, new AbortController()];
+    await fill(etcd, start, 500, () => 'x');
+    let seen = 0;
+    const reading = (async () => {
+      for await (const _ of etcd.scan(prefix(start), { signal: stop.signal })) if (++seen === at) stop.abort();
+    })();
+    expect(await errorOf(reading)).toMatchObject({ reason: 'Canceled' });
+    expect(seen).toBe(at);
+  });
+
+  test('reads a page again linearizably when a serializable read goes to a member that is behind the first page', async () => {
+    const refused: unknown[] = [];
+    const behind: Interceptor = {
+      unary: (call, next) => {
+        const { serializable, revision } = call.request as unknown as RangeRequest;
+        if (call.method.path !== PAGE || !revision || !serializable) return next(call);
+        refused.push(revision);
+        throw futureRevision();
+      },
+      stream: (call, handler, next) => {
+        const stream = next(call, { ...handler, message: () => {}, end: () => {} });
+        if (call.method.path !== STREAM) return next(call, handler);
+        stream.cancel();
+        queueMicrotask(() => handler.end(futureRevision()));
+        return stream;
+      },
+    };
+    const [etcd, start] = [openClient({ interceptors: [behind] }), `${unique('scan')}/`];
+    await fill(openClient(), start, 100, () => 'x');
+    expect(await names(etcd.scan(prefix(start), { serializable: true }), start)).toEqual(numbers(100));
+    expect(refused.length).toBeLessThanOrEqual(1);
+    const { revision } = (await etcd.put(start, 'x')).header;
+    refused.length = 0;
+    const ofRevision = errorOf(names(etcd.scan(prefix(start), { serializable: true, revision }), start));
+    expect(await ofRevision).toMatchObject({ reason: 'FutureRev' });
+    expect(refused).toHaveLength(1);
+  });
+
+  test('lets an interceptor inspect, change and answer its pages as those of `range`', async () => {
+    const start = `${unique('scan')}/`;
+    await fill(openClient(), start, 100, (index) => String(index));
+    const bytes: number[] = [];
+    const changing = (change: (response: RangeResponse) => RangeResponse): Interceptor => ({
+      unary: async (call, next) => {
+        const response = await next(call);
+        return call.method.path === PAGE ? (change(response as RangeResponse) as typeof response) : response;
+      },
+      stream: (call, handler, next) => {
+        const stream = next(call, handler);
+        // A server without this RPC.
+        if (call.method.path === STREAM) {
+          stream.cancel();
+          queueMicrotask(() =>
+            handler.end(new EtcdError('none', { code: 'Unimplemented', reason: 'Other', outcome: 'rejected' })),
+          );
+        }
+        return stream;
+      },
+    });
+    const inspecting = changing((response) => {
+      bytes.push(response.kvs.reduce((sum, { value }) => sum + value.length, 0));
+      return response;
+    });
+    expect(await names(openClient({ interceptors: [inspecting] }).scan(prefix(start)), start)).toEqual(numbers(100));
+    expect(bytes.reduce((sum, length) => sum + length, 0)).toBe(190);
+    const hiding = changing((response) => ({ ...response, kvs: response.kvs.filter(({ value }) => value.length > 1) }));
+    const inside = openClient({ interceptors: [hiding] }).namespace(start);
+    expect(await names(inside.scan(prefix('')), '')).toEqual(numbers(100).slice(10));
+    const answering = changing(({ header }) => ({ header, kvs: [], more: false, count: 0n }));
+    expect(await names(openClient({ interceptors: [answering] }).scan(prefix(start)), start)).toEqual([]);
   });
 
   test('reads at the revision in its options', async () => {
@@ -204,6 +277,10 @@ async function fill(etcd: Client, start: string, count: number, value: (index: n
     const indices = numbers(count).slice(at, at + 25);
     await etcd.txn({ then: indices.map((name) => op.put(start + name, value(Number(name)))) });
   }
+}
+
+function futureRevision(): EtcdError {
+  return new EtcdError('future', { code: 'OutOfRange', reason: 'FutureRev', outcome: 'rejected' });
 }
 
 function numbers(count: number): string[] {

@@ -236,3 +236,26 @@ test('`keepAliveOnce` renews a lease, and rejects with LeaseExpired when the lea
   await lease.revoke(id);
   expect(await errorOf(lease.keepAliveOnce(id))).toMatchObject({ reason: 'LeaseExpired' });
 });
+
+test('a lease counts as alive with a transport that does not report when it has sent the grant', async () => {
+  const transport: TransportFactory = (endpoint, options) => {
+    const inner = defaultTransport(endpoint, options);
+    return {
+      unary: (call) => inner.unary({ ...call, observer: undefined }),
+      stream: (call, handler) => inner.stream(call, handler),
+      close: () => inner.close(),
+    };
+  };
+  const etcd = openClient({ transport });
+  const before = performance.now();
+  const lease = await etcd.lease.grant({ ttl: 60 });
+  expect(lease.sentAt).toBeGreaterThanOrEqual(before);
+  expect(etcd.lease.keepAlive(lease).valid()).toBe(true);
+});
+
+test('`keepAlive` refuses a lease with a ttl that `grant` cannot have returned', async () => {
+  const etcd = openClient();
+  const lease = await etcd.lease.grant({ ttl: 60 });
+  for (const ttl of [Number.POSITIVE_INFINITY, Number.NaN, 0, -1, '60' as never])
+    expect(await errorOf(() => etcd.lease.keepAlive({ ...lease, ttl }))).toMatchObject({ reason: 'InvalidInput' });
+});

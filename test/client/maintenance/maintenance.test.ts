@@ -177,3 +177,9 @@ test('maintenance methods without a time limit reject when the member is down', 
     expect(error).toMatchObject({ reason: 'ConnectFailed', outcome: 'not-sent' });
   }
 });
+
+test('a call to a member of a client with TLS accepts the endpoint as the program configured it, without a scheme', async () => {
+  const etcd = openClient({ endpoints: ['127.0.0.1:9'], tls: {} });
+  const error = await errorOf(etcd.maintenance.status('127.0.0.1:9', { timeoutMs: 100 }));
+  expect(error).toMatchObject({ reason: 'DeadlineExceeded' });
+});

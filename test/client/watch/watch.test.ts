@@ -356,3 +356,25 @@ async function take(watch: Watch, count: number): Promise<WatchBatch[]> {
 function values(batches: readonly WatchBatch[]): string[] {
   return batches.flatMap(({ events }) => events.map(valueText));
 }
+
+test.each(['close', 'signal', 'client'])(
+  'a loop over a watch gets no more events of a transaction after the end (%s)',
+  async (end) => {
+    const [etcd, start, stop] = [openClient(), `${unique('watch')}/`, new AbortController()];
+    const watch = etcd.watch(prefix(start), { signal: stop.signal });
+    await watch.created();
+    await openClient().txn({ then: Array.from({ length: 100 }, (_, index) => op.put(`${start}${index}`, 'x')) });
+    const ends = {
+      close: () => watch.close(),
+      signal: () => stop.abort(),
+      client: () => etcd.close(),
+    };
+    let seen = 0;
+    const reading = (async () => {
+      for await (const _ of watch) if (++seen === 10) await ends[end as keyof typeof ends]();
+    })();
+    if (end === 'signal') expect(await errorOf(reading)).toMatchObject({ reason: 'Canceled' });
+    else await reading;
+    expect(seen).toBe(10);
+  },
+);

@@ -38,6 +38,20 @@ describe('`retryPolicy`', () => {
     expect(await etcd.get('k')).toBeUndefined();
   });
 
+  test('ends a call after `maxAttempts` of an outer policy although an inner one has a backoff', async () => {
+    let attempts = 0;
+    const endpoint = await scriptedServer(
+      scriptedUnary(methods.kv.range, () => {
+        attempts += 1;
+        throw UNAVAILABLE;
+      }),
+    );
+    const policies = [retryPolicy({ maxAttempts: 2 }), retryPolicy({ minBackoffMs: 1, maxBackoffMs: 2 })];
+    const etcd = openClient({ endpoints: [endpoint], interceptors: policies });
+    expect(await errorOf(etcd.get('k'))).toMatchObject({ reason: 'LeaderChanged' });
+    expect(attempts).toBe(2);
+  });
+
   test('repeats no call with `maxAttempts: 1`', async () => {
     const { etcd, attempts } = await failing({ maxAttempts: 1 }, UNAVAILABLE);
     expect(await errorOf(etcd.get('k'))).toMatchObject({ reason: 'LeaderChanged' });

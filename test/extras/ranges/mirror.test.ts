@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
-  type Client,
+  Client,
   EtcdError,
   type Interceptor,
   type Mirror,
@@ -8,6 +8,7 @@ import {
   op,
   prefix,
 } from '../../../src/index.js';
+import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { openClient, unique } from '../../support/client.js';
 import { errorOf } from '../../support/errors.js';
 import { proxied, WATCH } from '../../support/locks.js';
@@ -305,3 +306,14 @@ async function next<Type extends MirrorMessage['type']>(
 async function drained(messages: AsyncIterator<MirrorMessage>): Promise<void> {
   while (!(await messages.next()).done);
 }
+
+test('a mirror ends without an error when its client closes, also while no server answers', async () => {
+  const server = new MemoryEtcd();
+  const etcd = new Client({ transport: memory(server) });
+  server.stop();
+  const mirroring = (async () => {
+    for await (const _ of etcd.mirror('a'));
+  })();
+  await etcd.close({ drainMs: 0 });
+  await mirroring;
+});

@@ -1,6 +1,16 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { CachedKeyRange } from '../../../src/extras/ranges/cached-range.js';
-import { EtcdError, type KeyValue, type MirrorMessage, prefix, type WatchEvent } from '../../../src/index.js';
+import {
+  Client,
+  EtcdError,
+  type Interceptor,
+  type KeyValue,
+  type MirrorMessage,
+  prefix,
+  type WatchEvent,
+} from '../../../src/index.js';
+import { MemoryEtcd, memory } from '../../../src/testing/index.js';
+import { gate } from '../../support/signals.js';
 
 test('a cached range discards the keys of a read that a resync interrupts', async () => {
   const kvOf = (key: string): KeyValue => ({ key, keyBytes: Buffer.from(key) }) as unknown as KeyValue;
@@ -74,5 +84,45 @@ test('a cached range never shows an older state after `waitForRevision`, althoug
   expect({ revision: cached.revision, keys: cached.range().map((each) => each.key) }).toEqual({
     revision: 7n,
     keys: ['a'],
+  });
+});
+
+describe('after the cluster was restored from a backup,', () => {
+  test('`waitForRevision` of a write waits until the range shows the write', async () => {
+    const server = new MemoryEtcd();
+    const etcd = new Client({ transport: memory(server) });
+    await etcd.put('a', 'backup');
+    const backup = server.snapshot();
+    for (let count = 0; count < 50; count += 1) await etcd.put('a', `former ${count}`);
+    await using cached = await etcd.cachedRange('a');
+    server.restore(backup);
+    const { header } = await etcd.put('a', 'new');
+    await cached.waitForRevision(header.revision);
+    expect([cached.get('a')?.text(), cached.revision]).toEqual(['new', header.revision]);
+    await etcd.close();
+  });
+
+  test('a cached range opens although its own read finds that the store went back', async () => {
+    const server = new MemoryEtcd();
+    let creating: Promise<void> = Promise.resolve();
+    const holding: Interceptor = {
+      stream: (call, handler, next) => {
+        const stream = next(call, handler);
+        return { ...stream, send: (message) => void creating.then(() => stream.send(message)) };
+      },
+    };
+    const etcd = new Client({ transport: memory(server), interceptors: [holding] });
+    await etcd.put('a', 'backup');
+    const backup = server.snapshot();
+    for (let count = 0; count < 5; count += 1) await etcd.put('a', 'former');
+    server.restore(backup);
+    const created = gate();
+    creating = created.opened;
+    etcd.onEvent(({ type }) => {
+      if (type === 'cluster restored') created.open();
+    });
+    await using cached = await etcd.cachedRange('a');
+    expect(cached.get('a')?.text()).toBe('backup');
+    await etcd.close();
   });
 });

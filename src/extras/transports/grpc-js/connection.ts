@@ -131,6 +131,9 @@ function connectProblem(details: string): string {
     .replace(/ \(\d{4}-.*\)|\.? Resolution note: .*$/g, '');
 }
 
+/** Maximum delay of `setTimeout` in milliseconds, which grpc-js uses without a check: with a longer one, it fires at once. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
 /**
  * Returns the options of a channel. Each channel has only one endpoint, because for a list of addresses, grpc-js checks
  * every certificate against the name of the first address. The options disable proxies from the environment and service
@@ -139,7 +142,7 @@ function connectProblem(details: string): string {
 function channelOptions(options: TransportOptions): ChannelOptions {
   return {
     'grpc.keepalive_time_ms': options.pingIntervalMs,
-    'grpc.keepalive_timeout_ms': options.pingTimeoutMs,
+    'grpc.keepalive_timeout_ms': Math.min(options.pingTimeoutMs, MAX_DELAY_MS),
     'grpc.max_receive_message_length': options.maxReceiveBytes,
     'grpc.max_send_message_length': -1,
     'grpc.enable_http_proxy': 0,
