@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { after, onAbort } from '../../../src/internal.js';
 import { CliError, ExitCode, signaledCode } from './exit-code.js';
 import { linesOf } from './io.js';
@@ -40,7 +40,7 @@ const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
  */
 export async function runChild(argv: readonly string[], options: ChildOptions): Promise<ExitCode> {
   const { environment, signal, graceMs, warn } = options;
-  const [program = '', ...args] = argv;
+  const [program = ''] = argv;
   // Without a terminal, the command gets its own process group, so that one signal reaches all processes that it has
   // started. With a terminal, the command must stay in the session of the terminal, and in the process group that the
   // shell puts in the foreground.
@@ -64,7 +64,7 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
   let offForwarded = (): void => {};
   try {
     signal.throwIfAborted();
-    const child = start(program, args, ownGroup, environment);
+    const child = start(argv, { stdio: 'inherit', detached: ownGroup, env: environment });
     const exited = exitOf(child, program);
     if (child.pid !== undefined) {
       command = { ...command, pid: child.pid };
@@ -87,15 +87,17 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
 }
 
 /**
- * Runs a command with the input and the output of this process, and passes signals on to it. The command does not get
- * the variables of `environment` that are undefined. Resolves with the exit code that a shell would report.
+ * Runs a command with the output of this process, and passes signals on to it. With `stdin` 'inherit', the
+ * command also reads the input of this process. The command does not get the variables of `environment` that are
+ * undefined. Resolves with the exit code that a shell would report.
  */
 export async function runProgram(
   argv: readonly string[],
+  stdin: 'inherit' | 'ignore',
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<ExitCode> {
-  const [program = '', ...args] = argv;
-  const child = start(program, args, false, environment);
+  const [program = ''] = argv;
+  const child = start(argv, { stdio: [stdin, 'inherit', 'inherit'], env: environment });
   const offForwarded = onSignals(FORWARDED, (name) => {
     if (!OF_TERMINAL.has(name) || !mayBeInForeground()) child.kill(name);
   });
@@ -151,15 +153,14 @@ function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () =>
   };
 }
 
-/** Starts the program. @throws CliError if `spawn` throws, for example because the arguments are too long. */
-function start(
-  program: string,
-  args: readonly string[],
-  detached: boolean,
-  environment: Readonly<Record<string, string | undefined>>,
-): ChildProcess {
+/**
+ * Starts a program. `options.env` contains the variables to change.
+ *
+ * @throws CliError if `spawn` throws, for example because the arguments are too long.
+ */
+function start([program = '', ...args]: readonly string[], options: SpawnOptions): ChildProcess {
   try {
-    return spawn(program, args, { stdio: 'inherit', detached, env: { ...process.env, ...environment } });
+    return spawn(program, args, { ...options, env: { ...process.env, ...options.env } });
   } catch (error) {
     throw new CliError(ExitCode.CANNOT_RUN, `cannot run ${JSON.stringify(program)}: ${(error as Error).message}`);
   }

@@ -67,7 +67,7 @@ async function parseText(
 async function* part(io: Io, lines: AsyncGenerator<string, void>): AsyncGenerator<string, void> {
   for (;;) {
     const { done, value } = await lines.next();
-    const line = (value ?? '').trim();
+    const [line = ''] = TRIMMED.exec(value ?? '') ?? [];
     if (done) io.etcdctl?.refuse('endOfText');
     if (done || line === '') return;
     yield line;
@@ -216,8 +216,13 @@ async function parseRequest(io: Io, line: string): Promise<Init<RequestOp>> {
   return { request };
 }
 
-/** Words, and text in double or single quotes. */
-const WORDS = /"(?:[^"\\]|\\.)*"|'[^']*'|[^'"\s]\S*[^'"\s]?/g;
+/**
+ * Words, and text in double or single quotes. Go's `\s` matches only these five characters. The `\s` of JavaScript also
+ * matches a no-break space, for example, and would divide a key that contains one.
+ */
+const WORDS = /"(?:[^"\\]|\\.)*"|'[^']*'|[^'"\t\n\f\r ][^\t\n\f\r ]*[^'"\t\n\f\r ]?/g;
+/** The part of a line that Go's `strings.TrimSpace` keeps. The method `trim` of strings would also remove U+FEFF. */
+const TRIMMED = /\P{White_Space}(?:.*\P{White_Space})?/su;
 
 /** Divides a line into words as etcdctl does. @throws CliError if a word is not UTF-8. */
 export function wordsOf(io: Io, line: string): readonly string[] {

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { onAbort } from '../../../src/internal.js';
 import type { KeyFlags } from './commands/key-flags.js';
 import { addWatchFlags, noCommand, type Watched, watchedBy } from './commands/watched.js';
 import type { Context } from './context.js';
@@ -7,24 +8,27 @@ import { walkArguments } from './go-arguments.js';
 import { type Io, linesOf } from './io.js';
 import { wordsOf } from './txn-text.js';
 
-/** Prints the events of a watch that a line describes. Resolves with the exit code. */
-type Follow = (watched: Watched, flags: KeyFlags) => Promise<ExitCode>;
+/** Prints the events of a watch that a line describes, until `context.io.interrupted` aborts. Resolves with the exit code. */
+type Follow = (context: Context, watched: Watched, flags: KeyFlags) => Promise<ExitCode>;
 
 /**
  * Reads lines such as `watch --prefix config/ -- COMMAND` from standard input, and follows these watches together. At
- * the end of the input, the watches continue until the user interrupts them. In the mode of etcdctl, they end then.
+ * the end of the input, the watches continue until the user interrupts them. In the mode of etcdctl, they end then. The
+ * first failure of a line, a watch or a program ends all watches.
  */
 export async function watchLines(context: Context, follow: Follow): Promise<ExitCode> {
   const { io } = context;
+  const ended = new AbortController();
+  const offInterrupted = onAbort(io.interrupted, () => ended.abort(io.interrupted.reason));
+  const ofWatches = { ...context, io: { ...io, interrupted: ended.signal } };
   const watches: Promise<ExitCode>[] = [];
   let stop: (failure: Promise<ExitCode>) => void = () => {};
   const stopped = new Promise<ExitCode>((resolve) => {
     stop = resolve;
   });
   const start = (watched: Watched, flags: KeyFlags): void => {
-    const watch = follow(watched, flags);
+    const watch = follow(ofWatches, watched, flags);
     watches.push(watch);
-    // The first watch that fails, or whose program fails, ends the command.
     watch.then(
       (code) => code !== ExitCode.OK && stop(watch),
       () => stop(watch),
@@ -36,7 +40,13 @@ export async function watchLines(context: Context, follow: Follow): Promise<Exit
     await Promise.all(watches);
     return ExitCode.OK;
   };
-  return Promise.race([read(), stopped]);
+  try {
+    return await Promise.race([read(), stopped]);
+  } finally {
+    offInterrupted();
+    ended.abort();
+    await Promise.allSettled(watches);
+  }
 }
 
 function startLine(

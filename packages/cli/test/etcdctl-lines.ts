@@ -141,6 +141,8 @@ export const EQUAL_LINES: readonly (string | Line)[] = [
     line: 'txn',
     stdin: 'version("a") > "1"\n\nput \'single quoted\' "esc \\"x\\" \\t \\u00e4"\nget \'single quoted\'\n\n\n',
   },
+  { line: 'txn', stdin: '\nput u\u00a0\u3000\v x\nget u\u00a0\u3000\v\n\n\n' },
+  { line: 'txn -w json', stdin: '\nput u/feff x\ufeff\nput u/0085 x\u0085\nget u/ --prefix\n\n\n' },
   { line: 'txn', stdin: '\nput t/1 x\nput t/1 y\n\n\n' },
   { line: 'txn', stdin: 'mod("a") > "0"\n\nput t/1 x\n' },
   { line: 'txn', stdin: '' },

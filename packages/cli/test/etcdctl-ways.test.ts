@@ -61,6 +61,15 @@ it('`txn` reads the text of etcdctl from standard input', async () => {
   });
 });
 
+it('a no-break space belongs to a word of `txn`, so `del` deletes no range', async () => {
+  const key = unique();
+  const client = openClient();
+  await client.put(key, 'kept');
+  await client.put(`${key}\u00a0z`, 'deleted');
+  expect(await cli(['txn'], { stdin: `\ndel ${key}\u00a0z\n` })).toMatchObject({ code: 0 });
+  expect((await client.range(prefix(key))).kvs.map((kv) => kv.text())).toEqual(['kept']);
+});
+
 it('`txn -i` says which part of the transaction comes next', async () => {
   const { stdout } = await cli(['txn', '-i', '-w', 'simple'], { stdin: '\n\n\n' });
   expect(stdout).toMatch(/^compares:\nsuccess requests.*\nfailure requests.*\nSUCCESS\n$/);
@@ -78,6 +87,35 @@ it('`watch -i` prints the events of all watches that it reads, and continues aft
   await running.stderrMatches(/Invalid command unknown/);
   running.process.kill('SIGTERM');
   expect((await running.done).code).toBe(143);
+});
+
+describe.each([[[]], [['--etcdctl']]])('`watch -i` with the flags %j', (flags) => {
+  it.each([
+    ['the command of another watch fails', '-- false'],
+    ['a later line has an unknown flag', '--bogus'],
+  ])('ends when %s', async (_, rest) => {
+    const key = unique();
+    const { header } = await openClient().put(key, '1');
+    const running = new RunningCli([...flags, 'watch', '-i']);
+    running.process.stdin.write(`watch ${unique()}\nwatch ${key} --rev ${header.revision} ${rest}\n`);
+    expect((await running.done).code).toBeGreaterThan(0);
+  });
+
+  it('does not pass its input to the commands', async () => {
+    const key = unique();
+    const { header } = await openClient().put(key, '1');
+    const running = new RunningCli([...flags, 'watch', '-i']);
+    for (const word of ['first', 'second']) {
+      running.process.stdin.write(`watch ${key} --rev ${header.revision} -- sh -c 'cat; echo ${word}'\n`);
+      await running.stdoutMatches(new RegExp(`^${word}$`, 'm'));
+    }
+    running.process.kill('SIGTERM');
+    await running.done;
+  });
+});
+
+it('`--etcdctl watch -i` ends with its input even if a watch is open', async () => {
+  expect(await cli(['--etcdctl', 'watch', '-i'], { stdin: `watch ${unique()}\n` })).toMatchObject({ code: 3 });
 });
 
 it('--debug prints the settings without passwords, and the events of the client', async () => {

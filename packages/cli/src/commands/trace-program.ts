@@ -71,6 +71,7 @@ export async function traceProgram(
     };
     const exitCode = await runProgram(
       args.map((arg) => arg.replaceAll(PLACEHOLDER, urls)),
+      'inherit',
       environment,
     );
     recording.end(exitCode);

@@ -38,8 +38,9 @@ With -i, each line of standard input is a watch, such as: watch --prefix config/
       const flags = command.opts<KeyFlags>();
       if (flags.interactive) {
         const { watchLines } = await import('../lazy.js');
-        const context = contextOf(io, command);
-        return setExitCode(await watchLines(context, (watched, each) => watch(context, watched, each, false)));
+        return setExitCode(
+          await watchLines(contextOf(io, command), (context, watched, each) => watch(context, watched, each, false)),
+        );
       }
       const after = countAfterDashes(command);
       if (after === 0 && hasDashes(command)) throw noCommand(io);
@@ -110,7 +111,7 @@ function runForEvent(io: Io, program: readonly string[], event: WatchEvent): Pro
     );
   // This process may itself run for an event, and then has variables of that event.
   const without = Object.fromEntries(omitted.map((name) => [name, undefined]));
-  return runProgram(program, { ...environment, ...without, ETCDWIRE_WATCH_OMITTED: omitted.join(' ') });
+  return runProgram(program, 'ignore', { ...environment, ...without, ETCDWIRE_WATCH_OMITTED: omitted.join(' ') });
 }
 
 function printEvent(out: Output, event: WatchEvent): void {

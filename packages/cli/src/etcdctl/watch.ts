@@ -153,7 +153,7 @@ async function runForEach(
   { header, events }: { readonly header: ResponseHeader; readonly events: readonly WatchEvent[] },
 ): Promise<void> {
   for (const event of events) {
-    const code = await runProgram(program, {
+    const code = await runProgram(program, 'ignore', {
       ETCD_WATCH_REVISION: String(header.revision),
       ETCD_WATCH_EVENT_TYPE: event.type === 'put' ? '"PUT"' : '"DELETE"',
       ETCD_WATCH_KEY: goQuoted(event.keyBytes),
