@@ -1,7 +1,9 @@
-import { connect, createServer, type Socket } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Socket } from 'node:net';
+import { describe, expect, test } from 'vitest';
 import type { FaultProxy } from '../../src/testing/index.js';
-import { faultProxy } from '../support/fault-proxy.js';
+import { connected, echoServer, faultProxy, listening } from '../support/fault-proxy.js';
+
+const HOUR_MS = 3_600_000;
 
 describe('`FaultProxy`', () => {
   test('forwards bytes one at a time and in order after `slice(1)`', async () => {
@@ -12,19 +14,48 @@ describe('`FaultProxy`', () => {
     expect(Math.max(...reads.map(({ length }) => length))).toBe(1);
   });
 
-  test('forwards bytes late and in order after `delay()`, even if `heal()` is called before the bytes arrive', async () => {
+  test('forwards bytes late and in order after `delay()`', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.delay(60);
     const writtenAt = performance.now();
     client.write('late ');
-    await expect.poll(() => proxy.connections).toBe(1);
-    setTimeout(() => {
-      proxy.heal();
-      client.write('later');
-    }, 20);
-    await expect.poll(() => reads.join('')).toBe('late later');
+    await expect.poll(() => reads.join('')).toBe('late ');
     // The proxy guarantees a minimum delay, not a maximum.
     expect(performance.now() - writtenAt).toBeGreaterThanOrEqual(60);
+  });
+
+  test('forwards delayed bytes in order as soon as `heal()` ends the delay', async () => {
+    const { proxy, client, reads, passed } = await throughProxy();
+    proxy.delay(HOUR_MS);
+    client.write('late ');
+    await expect.poll(() => passed.join('')).toBe('late ');
+    proxy.heal();
+    client.write('later');
+    await expect.poll(() => reads.join('')).toBe('late later');
+  });
+
+  describe.each([
+    ['delay()', (proxy: FaultProxy) => proxy.delay(20)],
+    ['slice()', (proxy: FaultProxy) => proxy.slice(1)],
+    ['throttle()', (proxy: FaultProxy) => proxy.throttle({ bytesPerSecond: 1_000 })],
+  ])('after `%s`', (_, fault) => {
+    test('forwards all bytes of a server that closes its connection', async () => {
+      const proxy = await faultProxy(await listening((socket) => void socket.end('x'.repeat(50))));
+      fault(proxy);
+      const { client, reads } = await connected(proxy);
+      await new Promise((resolve) => client.once('close', resolve));
+      expect(reads.join('')).toBe('x'.repeat(50));
+    });
+
+    test('forwards all bytes of a client that closes its side, and then the answer of the server', async () => {
+      const proxy = await faultProxy(await echoServer());
+      fault(proxy);
+      const { client, reads } = await connected(proxy);
+      client.end('y'.repeat(50));
+      await new Promise((resolve) => client.once('close', resolve));
+      expect(reads.join('')).toBe('y'.repeat(50));
+      await expect.poll(() => proxy.connections).toBe(0);
+    });
   });
 
   test('holds bytes back while it is paused, and forwards the bytes after `heal()`', async () => {
@@ -59,43 +90,6 @@ describe('`FaultProxy`', () => {
     expect(client.writableLength).toBe(left);
     proxy.heal();
     await expect.poll(() => reads.join('').length).toBe(total);
-  });
-
-  test('closes only the connection whose answer `loseNextAnswer()` drops, and keeps delaying other connections', async () => {
-    const server = await echoServer();
-    const proxy = await faultProxy(server);
-    const [a, b] = await Promise.all([connected(proxy, 'a'), connected(proxy, 'b')]);
-    await expect.poll(() => [a.reads.join(''), b.reads.join('')]).toEqual(['a', 'b']);
-    proxy.delay(60);
-    const lost = proxy.loseNextAnswer((bytes) => String(Buffer.from(bytes)).includes('ask'));
-    // These bytes are a HEADERS frame. The proxy regards the server's echo of the frame as an answer.
-    const ask = Buffer.from([0, 0, 3, 1, 4, 0, 0, 0, 1, ...Buffer.from('ask')]);
-    a.client.write(ask);
-    await lost;
-    const writtenAt = performance.now();
-    b.client.write('c');
-    await expect.poll(() => b.reads.join('')).toBe('bc');
-    // The delay applies once in each direction.
-    expect(performance.now() - writtenAt).toBeGreaterThanOrEqual(120);
-    expect(a.reads.join('')).toBe('a');
-  });
-
-  test('drops the answer of `loseNextAnswer()` on only one connection, although requests on two connections match', async () => {
-    const proxy = await faultProxy(await echoServer());
-    const [a, b] = await Promise.all([connected(proxy, 'a'), connected(proxy, 'b')]);
-    await expect.poll(() => [a.reads.join(''), b.reads.join('')]).toEqual(['a', 'b']);
-    const asked: string[] = [];
-    const lost = proxy.loseNextAnswer((bytes) => {
-      asked.push(String(Buffer.from(bytes)));
-      return true;
-    });
-    a.client.write('waits for a HEADERS frame');
-    await expect.poll(() => asked.length).toBe(1);
-    b.client.write('c');
-    await expect.poll(() => b.reads.join('')).toBe('bc');
-    a.client.write(Buffer.from([0, 0, 0, 1, 4, 0, 0, 0, 1]));
-    await lost;
-    expect(a.reads.join('')).toBe('a');
   });
 
   test('closes a connection on `heal()` if the proxy has dropped bytes of that connection', async () => {
@@ -154,38 +148,22 @@ describe('`FaultProxy`', () => {
 });
 
 /**
- * Connects a client to a server through a proxy. `reads` contains what the server has read, and `peers` contains the
- * server's sockets.
+ * Connects a client to a server through a proxy. `passed` contains what the proxy has read from the client, `reads` what
+ * the server has read, and `peers` the server's sockets.
  */
-async function throughProxy(): Promise<{ proxy: FaultProxy; client: Socket; reads: string[]; peers: Socket[] }> {
-  const [reads, peers]: [string[], Socket[]] = [[], []];
-  const proxy = await faultProxy(
-    await listening((socket) => {
-      peers.push(socket);
-      socket.on('data', (bytes) => reads.push(String(bytes)));
-    }),
-  );
+async function throughProxy(): Promise<{
+  proxy: FaultProxy;
+  client: Socket;
+  passed: string[];
+  reads: string[];
+  peers: Socket[];
+}> {
+  const [passed, reads, peers]: [string[], string[], Socket[]] = [[], [], []];
+  const target = await listening((socket) => {
+    peers.push(socket);
+    socket.on('data', (bytes) => reads.push(String(bytes)));
+  });
+  const proxy = await faultProxy(target, { senderOf: (bytes) => void passed.push(String(Buffer.from(bytes))) });
   const { client } = await connected(proxy);
-  return { proxy, client, reads, peers };
-}
-
-async function connected(proxy: FaultProxy, first = ''): Promise<{ client: Socket; reads: string[] }> {
-  const reads: string[] = [];
-  const client = connect(proxy.port, '127.0.0.1').setNoDelay(true);
-  client.on('error', () => {}).on('data', (bytes) => reads.push(String(bytes)));
-  onTestFinished(() => void client.destroy());
-  await new Promise((resolve) => client.once('connect', resolve));
-  if (first !== '') client.write(first);
-  return { client, reads };
-}
-
-function echoServer(): Promise<string> {
-  return listening((socket) => socket.pipe(socket));
-}
-
-async function listening(accept: (socket: Socket) => void): Promise<string> {
-  const server = createServer((socket) => accept(socket.on('error', () => {})));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
-  return `http://127.0.0.1:${(server.address() as { port: number }).port}`;
+  return { proxy, client, passed, reads, peers };
 }

@@ -1,5 +1,4 @@
 import { toBytes } from '../../base/index.js';
-import { FRAME_HEADER_BYTES, FrameType } from '../../wire/index.js';
 
 /**
  * Returns whether the bytes of one read from a socket match a condition. If a message spans several reads, each call
@@ -22,16 +21,4 @@ export function containing(...parts: readonly (string | Uint8Array)[]): BytesTes
     const given = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     return wanted.every((part) => given.includes(part));
   };
-}
-
-/**
- * Whether these bytes, which must begin with a frame header, contain a HEADERS frame. The server's answer begins with a
- * HEADERS frame. Frames such as SETTINGS, PING and WINDOW_UPDATE may come before the answer.
- */
-export function hasHeaders(bytes: Uint8Array): boolean {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  for (let at = 0; at + FRAME_HEADER_BYTES <= bytes.length; at += FRAME_HEADER_BYTES + (view.getUint32(at) >>> 8)) {
-    if (bytes[at + 3] === FrameType.HEADERS) return true;
-  }
-  return false;
 }

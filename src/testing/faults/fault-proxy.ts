@@ -8,11 +8,14 @@ import {
   checkOptions,
   checkPositiveCount,
   invalidInput,
+  onAbort,
   oneOf,
 } from '../../base/index.js';
 import { parseEndpoint } from '../../host/index.js';
-import { type BytesTest, hasHeaders } from './bytes-test.js';
-import { type Direction, type Pace, pacedPipe, type ThrottleOptions } from './paced-pipe.js';
+import { FrameType } from '../../wire/index.js';
+import type { BytesTest } from './bytes-test.js';
+import { bytesOfStreams, FrameScanner } from './frame-scanner.js';
+import { type Direction, type Pace, PacedPipe, type ThrottleOptions } from './paced-pipe.js';
 
 /** Options of a fault proxy. */
 export interface FaultProxyOptions {
@@ -31,18 +34,42 @@ const PROXY_OPTIONS = { senderOf: checkFunction } as const;
 interface Pair {
   readonly client: Socket;
   readonly server: Socket;
+  readonly pipes: Readonly<Record<Direction, PacedPipe>>;
+  /** Aborts when both sockets are closed. */
+  readonly ended: AbortController;
   /** Latest name that `senderOf` returned for this connection; undefined if there was none. */
   sender: string | undefined;
-  /** Whether the proxy drops the server's bytes, because `loseNextAnswer` chose this connection. */
-  losesAnswer: boolean;
+  /**
+   * The streams whose answers `loseNextAnswer` waits for. From the first such stream on, the proxy drops the server's
+   * bytes. Undefined before.
+   */
+  lostStreams: Set<number> | undefined;
 }
+
+/** What one read from a client's socket contains. */
+interface Sent {
+  readonly pair: Pair;
+  readonly bytes: Uint8Array;
+  readonly streams: ReadonlyMap<number, Uint8Array>;
+}
+
+/** A call of `loseNextAnswer` or `holdNextRequest` that waits for a request. */
+interface Trap {
+  /** Returns whether the bytes contained the request. */
+  readonly catches: (sent: Sent) => boolean;
+  readonly reject: (error: unknown) => void;
+}
+
+/** The types of the frames with which a server answers a request, or refuses the request. */
+const ANSWERS: ReadonlySet<number> = new Set([FrameType.DATA, FrameType.HEADERS, FrameType.RST_STREAM]);
 
 const THROTTLE_OPTIONS = {
   bytesPerSecond: checkPositiveCount,
   bufferBytes: checkPositiveCount,
   direction: oneOf(DIRECTIONS),
 } as const;
-const UNCHANGED: Pace = { delayMs: undefined, sliceBytes: undefined, rate: undefined, paused: false };
+/** The pace without faults. */
+const UNCHANGED = { delayMs: undefined, sliceBytes: undefined, rate: undefined, paused: false } as const;
 
 /**
  * A TCP proxy that stands in front of one server and causes faults on demand. Runs on Node.js only.
@@ -62,19 +89,15 @@ export class FaultProxy implements AsyncDisposable {
   readonly #port: number;
   readonly #senderOf: FaultProxyOptions['senderOf'];
   readonly #pairs = new Set<Pair>();
-  /**
-   * Sockets to the server for the requests that `holdNextRequest` holds back. The clients that sent these requests are
-   * disconnected.
-   */
-  readonly #heldRequests = new Set<Socket>();
+  /** Connections with a request that `holdNextRequest` holds back. The sockets to their clients are closed. */
+  readonly #held = new Set<Pair>();
   /** Directions in which the proxy drops all bytes. */
   readonly #swallowed = new Set<Direction>();
   /** Names of the senders that are cut off. */
   readonly #cutOff = new Set<string>();
-  #pace: Pace = UNCHANGED;
-  /** Set by `holdNextRequest`. Checks the bytes of each read, and returns true if it held them back. */
-  #hold: ((bytes: Uint8Array, pair: Pair) => boolean) | undefined;
-  readonly #onBytes = new Set<(direction: Direction, bytes: Uint8Array, pair: Pair) => void>();
+  #paceReplaced = new AbortController();
+  #pace: Pace = { ...UNCHANGED, replaced: this.#paceReplaced.signal };
+  readonly #traps = new Set<Trap>();
 
   private constructor(server: Server, port: number, { senderOf }: FaultProxyOptions) {
     this.#server = server;
@@ -92,12 +115,12 @@ export class FaultProxy implements AsyncDisposable {
     const { address } = parseEndpoint(target, 'target');
     if (!('host' in address)) throw invalidInput('target', 'a Unix socket', 'the URL of a TCP port');
     const { host, port } = address;
-    const server = createServer();
+    const server = createServer({ allowHalfOpen: true });
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject).listen(0, '127.0.0.1', resolve);
     });
     const proxy = new FaultProxy(server, (server.address() as { port: number }).port, options);
-    server.on('connection', (client) => proxy.#accept(client, connect(port, host)));
+    server.on('connection', (client) => proxy.#accept(client, connect({ port, host, allowHalfOpen: true })));
     return proxy;
   }
 
@@ -134,7 +157,7 @@ export class FaultProxy implements AsyncDisposable {
 
   /** Stops reading from both sides until `heal`. No bytes are lost, but the socket buffers fill up. */
   pause(): void {
-    this.#pace = { ...this.#pace, paused: true };
+    this.#changePace({ paused: true });
     for (const pair of this.#pairs) pausePair(pair);
   }
 
@@ -156,12 +179,12 @@ export class FaultProxy implements AsyncDisposable {
 
   /** Until `heal`, writes at most this many bytes at a time, so that the receiver reads small pieces. */
   slice(bytes: number): void {
-    this.#pace = { ...this.#pace, sliceBytes: checkPositiveCount(bytes, 'bytes') };
+    this.#changePace({ sliceBytes: checkPositiveCount(bytes, 'bytes') });
   }
 
   /** Until `heal`, delays all bytes by this many milliseconds, and keeps their order. */
   delay(ms: number): void {
-    this.#pace = { ...this.#pace, delayMs: checkMs(ms, 'ms') };
+    this.#changePace({ delayMs: checkMs(ms, 'ms') });
   }
 
   /**
@@ -173,73 +196,66 @@ export class FaultProxy implements AsyncDisposable {
   throttle(options: ThrottleOptions): void {
     checkGivenOptions(options, THROTTLE_OPTIONS, 'throttle');
     checkPositiveCount(options.bytesPerSecond, 'bytesPerSecond');
-    this.#pace = { ...this.#pace, rate: options };
+    this.#changePace({ rate: options });
   }
 
   /**
-   * Ends all faults, except a pending `loseNextAnswer` or `holdNextRequest`. If the proxy may have dropped bytes, it
-   * closes all connections, because their data is now incomplete.
+   * Ends all faults, except a pending `loseNextAnswer` or `holdNextRequest`. Forwards delayed bytes at once. If the proxy
+   * may have dropped bytes, it closes all connections, because their data is now incomplete.
    */
   heal(): void {
     const lossy = this.#swallowed.size > 0 || this.#cutOff.size > 0;
     this.#swallowed.clear();
     this.#cutOff.clear();
-    this.#pace = UNCHANGED;
+    this.#changePace(UNCHANGED);
     if (lossy) this.dropConnections();
-    for (const { client, server } of this.#pairs) {
-      client.resume();
-      server.resume();
-    }
+    for (const { pipes } of this.#pairs) for (const pipe of Object.values(pipes)) pipe.resume();
   }
 
   /**
    * Drops the server's answer to the next request for which `isRequest` returns true, and closes the connection that
    * the request came on. Also drops all other bytes of the server on that connection, from the request on. Resolves
-   * when that connection is closed. Other connections and faults are not affected.
+   * when that connection is closed. Other connections and faults are not affected. The connection must use HTTP/2
+   * without TLS. `isRequest` receives the bytes that one read contains of one stream.
+   *
+   * Rejects with the error that `isRequest` throws, and with an Error if the proxy is closed before the request arrives.
    */
-  async loseNextAnswer(isRequest: BytesTest): Promise<void> {
-    checkFunction(isRequest, 'isRequest');
-    return new Promise((resolve) => {
-      let chosen: Pair | undefined;
-      const listener = (direction: Direction, bytes: Uint8Array, pair: Pair): void => {
-        const isOpen = chosen !== undefined && this.#pairs.has(chosen);
-        if (direction === 'to-server' && !isOpen && isRequest(bytes)) {
-          chosen = pair;
-          pair.losesAnswer = true;
-        } else if (direction === 'to-client' && pair.losesAnswer && hasHeaders(bytes)) {
-          this.#onBytes.delete(listener);
-          this.#end(pair);
-          resolve();
-        }
-      };
-      this.#onBytes.add(listener);
+  loseNextAnswer(isRequest: BytesTest): Promise<void> {
+    return this.#nextRequest(isRequest, ({ pair, streams }, resolve) => {
+      const isNext = ([id, bytes]: readonly [number, Uint8Array]): boolean =>
+        pair.lostStreams?.has(id) !== true && isRequest(bytes);
+      const found = [...streams].find(isNext);
+      if (found === undefined) return false;
+      pair.lostStreams = (pair.lostStreams ?? new Set()).add(found[0]);
+      onAbort(pair.ended.signal, resolve);
+      return true;
     });
   }
 
   /**
    * Holds back the next request for which `isRequest` returns true, and closes the client's side of its connection.
    * Then resolves with a function that forwards the request to the server.
+   *
+   * Rejects with the error that `isRequest` throws, and with an Error if the proxy is closed before the request arrives.
    */
-  async holdNextRequest(isRequest: BytesTest): Promise<() => void> {
-    checkFunction(isRequest, 'isRequest');
-    return new Promise((resolve) => {
-      this.#hold = (bytes, pair) => {
-        if (!isRequest(bytes)) return false;
-        this.#hold = undefined;
-        this.#pairs.delete(pair);
-        this.#heldRequests.add(pair.server);
-        pair.client.removeAllListeners('close').destroy();
-        resolve(() => void pair.server.write(bytes));
-        return true;
-      };
+  holdNextRequest(isRequest: BytesTest): Promise<() => void> {
+    return this.#nextRequest(isRequest, ({ pair, bytes }, resolve) => {
+      if (!isRequest(bytes)) return false;
+      this.#pairs.delete(pair);
+      this.#held.add(pair);
+      pair.client.destroy();
+      resolve(() => pair.pipes['to-server'].push(bytes));
+      return true;
     });
   }
 
   /** Closes all connections, and accepts no new connections. */
   async close(): Promise<void> {
-    this.dropConnections();
-    for (const server of this.#heldRequests) server.destroy();
-    await new Promise((resolve) => this.#server.close(resolve));
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const pair of [...this.#pairs, ...this.#held]) this.#end(pair);
+    for (const { reject } of this.#traps) reject(notArrived());
+    this.#traps.clear();
+    await closed;
   }
 
   /** Calls `close`. */
@@ -247,36 +263,78 @@ export class FaultProxy implements AsyncDisposable {
     return this.close();
   }
 
-  #accept(client: Socket, server: Socket): void {
-    const pair: Pair = { client, server, sender: undefined, losesAnswer: false };
-    this.#pairs.add(pair);
-    const end = (): void => this.#end(pair);
-    for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
-    const pace = (): Pace => this.#pace;
-    const pipes = {
-      'to-server': pacedPipe('to-server', client, server, pace),
-      'to-client': pacedPipe('to-client', server, client, pace),
-    };
-    const forward = (direction: Direction, bytes: Uint8Array): void => {
-      for (const listener of [...this.#onBytes]) listener(direction, bytes, pair);
-      if (!this.#isSwallowed(direction, pair)) pipes[direction](bytes);
-    };
-    client.on('data', (bytes) => {
-      pair.sender = this.#senderOf?.(bytes) ?? pair.sender;
-      if (!this.#hold?.(bytes, pair)) forward('to-server', bytes);
+  #changePace(changes: Partial<Pace>): void {
+    const before = this.#paceReplaced;
+    this.#paceReplaced = new AbortController();
+    this.#pace = { ...this.#pace, ...changes, replaced: this.#paceReplaced.signal };
+    before.abort();
+  }
+
+  /** Passes what clients send to `take`, until `take` returns true because it has found the request. */
+  #nextRequest<T>(isRequest: BytesTest, take: (sent: Sent, resolve: (value: T) => void) => boolean): Promise<T> {
+    const found = new Promise<T>((resolve, reject) => {
+      checkFunction(isRequest, 'isRequest');
+      if (!this.#server.listening) throw notArrived();
+      this.#traps.add({ catches: (sent) => take(sent, resolve), reject });
     });
-    server.on('data', (bytes) => forward('to-client', bytes));
+    // A test that fails before it awaits this promise must not also report an unhandled rejection.
+    found.catch(() => {});
+    return found;
+  }
+
+  #accept(client: Socket, server: Socket): void {
+    const ended = new AbortController();
+    const place = { paceNow: () => this.#pace, ended: ended.signal };
+    const pipes = {
+      'to-server': new PacedPipe({ ...place, direction: 'to-server', from: client, to: server }),
+      'to-client': new PacedPipe({ ...place, direction: 'to-client', from: server, to: client }),
+    };
+    const pair: Pair = { client, server, pipes, ended, sender: undefined, lostStreams: undefined };
+    this.#pairs.add(pair);
+    for (const socket of [client, server])
+      socket
+        .setNoDelay(true)
+        .on('error', () => this.#end(pair))
+        .on('close', () => client.destroyed && server.destroyed && this.#end(pair));
+    const sent = new FrameScanner('to-server');
+    const received = new FrameScanner('to-client');
+    client.on('data', (bytes) => this.#fromClient(pair, bytes, sent)).on('end', () => pipes['to-server'].end());
+    server.on('data', (bytes) => this.#fromServer(pair, bytes, received)).on('end', () => pipes['to-client'].end());
     if (this.#pace.paused) pausePair(pair);
+  }
+
+  #fromClient(pair: Pair, bytes: Uint8Array, scanner: FrameScanner): void {
+    const parts = scanner.scan(bytes);
+    pair.sender = this.#senderOf?.(bytes) ?? pair.sender;
+    for (const trap of [...this.#traps]) {
+      if (!this.#pairs.has(pair)) return;
+      try {
+        if (trap.catches({ pair, bytes, streams: bytesOfStreams(parts) })) this.#traps.delete(trap);
+      } catch (error) {
+        this.#traps.delete(trap);
+        trap.reject(error);
+      }
+    }
+    if (this.#pairs.has(pair) && !this.#isSwallowed('to-server', pair)) pair.pipes['to-server'].push(bytes);
+  }
+
+  #fromServer(pair: Pair, bytes: Uint8Array, scanner: FrameScanner): void {
+    for (const { type, streamId, begins } of scanner.scan(bytes))
+      if (begins && ANSWERS.has(type)) pair.lostStreams?.delete(streamId);
+    if (pair.lostStreams?.size === 0) this.#end(pair);
+    else if (!this.#isSwallowed('to-client', pair)) pair.pipes['to-client'].push(bytes);
   }
 
   #end(pair: Pair): void {
     this.#pairs.delete(pair);
+    this.#held.delete(pair);
     pair.client.destroy();
     pair.server.destroy();
+    pair.ended.abort();
   }
 
-  #isSwallowed(direction: Direction, { sender, losesAnswer }: Pair): boolean {
-    if (losesAnswer && direction === 'to-client') return true;
+  #isSwallowed(direction: Direction, { sender, lostStreams }: Pair): boolean {
+    if (lostStreams !== undefined && direction === 'to-client') return true;
     return this.#swallowed.has(direction) || (sender !== undefined && this.#cutOff.has(sender));
   }
 }
@@ -284,4 +342,8 @@ export class FaultProxy implements AsyncDisposable {
 function pausePair({ client, server }: Pair): void {
   client.pause();
   server.pause();
+}
+
+function notArrived(): Error {
+  return new Error('the fault proxy was closed before a request arrived for which isRequest returns true');
 }

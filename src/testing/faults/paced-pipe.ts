@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { eventLoopTurn, monotonicMs, pause } from '../../base/index.js';
+import { eventLoopTurn, monotonicMs, NO_BYTES, pauseUntil } from '../../base/index.js';
 
 /** Direction of bytes through a proxy. */
 export type Direction = 'to-server' | 'to-client';
@@ -14,6 +14,8 @@ export interface Pace {
   readonly rate: ThrottleOptions | undefined;
   /** Whether the proxy has stopped reading from both sides. */
   readonly paused: boolean;
+  /** Aborts when another pace replaces this one. */
+  readonly replaced: AbortSignal;
 }
 
 /**
@@ -40,67 +42,103 @@ const WRITES_PER_SECOND = 100;
 /** If a write of a throttled proxy is late by up to this many milliseconds, the next writes make up for it. */
 const MAX_LATENESS_MS = 100;
 
+export interface PipeOptions {
+  readonly direction: Direction;
+  readonly from: Socket;
+  readonly to: Socket;
+  readonly paceNow: () => Pace;
+  /** Aborts when the proxy ends the connection. */
+  readonly ended: AbortSignal;
+}
+
+/** Bytes that were read, and not yet written. */
+interface WaitingBytes {
+  bytes: Uint8Array;
+  /** When the bytes were read, on the monotonic clock. */
+  readonly arrivedAt: number;
+}
+
 /**
- * @internal Returns a function that forwards bytes to the socket `to`. The function writes the bytes in the order of
- * their arrival, even if the delay changes. Stops reading from the socket `from` while the receiver is slower than the
- * sender, or while the buffer of a throttled direction is full.
+ * @internal Forwards the bytes of one direction of a connection in the order of their arrival, at the present pace.
+ * Stops reading from the socket `from` while the receiver is slower than the sender, or while the buffer of a throttled
+ * direction is full.
  */
-export function pacedPipe(
-  direction: Direction,
-  from: Socket,
-  to: Socket,
-  paceNow: () => Pace,
-): (bytes: Uint8Array) => void {
-  /** Settles when the latest delayed bytes are written; undefined if no bytes are waiting. */
-  let last: Promise<void> | undefined;
-  /** Number of bytes that were read and not yet written. */
-  let waitingBytes = 0;
-  /** When a throttled direction may write the next bytes, on the monotonic clock. */
-  let freeAt = 0;
-  const rateNow = (): ThrottleOptions | undefined => {
-    const { rate } = paceNow();
-    return rate?.direction === undefined || rate.direction === direction ? rate : undefined;
-  };
-  const hasRoom = (): boolean => waitingBytes < (rateNow()?.bufferBytes ?? DEFAULT_BUFFER_BYTES);
-  const resume = (): void => {
-    if (!paceNow().paused && !to.writableNeedDrain && (rateNow() === undefined || hasRoom())) from.resume();
-  };
-  const write = (bytes: Uint8Array): void => {
-    if (!to.destroyed && !to.write(bytes)) from.pause();
-  };
-  // `write` pauses reading when the buffer of `to` is full. Reading resumes when that buffer is empty again.
-  to.on('drain', resume);
-  /** Writes the bytes in steps, as fast as the pace allows at each step. */
-  const writePaced = async (bytes: Uint8Array): Promise<void> => {
-    let at = 0;
-    while (at < bytes.length && !to.destroyed) {
-      const { sliceBytes } = paceNow();
-      const rate = rateNow();
-      const stepBytes = rate === undefined ? bytes.length : Math.ceil(rate.bytesPerSecond / WRITES_PER_SECOND);
-      const step = bytes.subarray(at, at + Math.min(stepBytes, sliceBytes ?? bytes.length));
-      if (rate !== undefined) {
-        const now = monotonicMs();
-        freeAt = Math.max(now - MAX_LATENESS_MS, freeAt) + (1_000 * step.length) / rate.bytesPerSecond;
-        await pause(freeAt - now);
-      } else if (at > 0) await eventLoopTurn();
-      write(step);
-      at += step.length;
-      waitingBytes -= step.length;
-      if (rate !== undefined) resume();
+export class PacedPipe {
+  readonly #options: PipeOptions;
+  readonly #waiting: WaitingBytes[] = [];
+  #waitingBytes = 0;
+  /** When the latest bytes were due, on the monotonic clock. */
+  #lastDueAt = 0;
+  #isWriting = false;
+  /** Whether the sender has sent its last bytes. */
+  #isSenderDone = false;
+
+  constructor(options: PipeOptions) {
+    this.#options = options;
+    // `#write` pauses reading when the buffer of `to` is full. Reading resumes when that buffer is empty again.
+    options.to.on('drain', () => this.resume());
+  }
+
+  /** Forwards bytes. */
+  push(bytes: Uint8Array): void {
+    this.#waiting.push({ bytes, arrivedAt: monotonicMs() });
+    this.#waitingBytes += bytes.length;
+    if (!this.#hasRoom()) this.#options.from.pause();
+    if (!this.#isWriting) void this.#writeAll();
+  }
+
+  /** Ends the socket `to` after the bytes that are waiting. */
+  end(): void {
+    this.#isSenderDone = true;
+    this.push(NO_BYTES);
+  }
+
+  /** Reads from the socket `from` again, unless the pace or the receiver does not allow that yet. */
+  resume(): void {
+    const { from, to, paceNow } = this.#options;
+    if (!paceNow().paused && !to.writableNeedDrain && this.#hasRoom()) from.resume();
+  }
+
+  /** Writes the waiting bytes in steps. The present pace says how long each step is, and when it is due. */
+  async #writeAll(): Promise<void> {
+    const { to, paceNow, ended } = this.#options;
+    this.#isWriting = true;
+    for (let first = this.#waiting[0]; first !== undefined && !to.destroyed; first = this.#waiting[0]) {
+      const { delayMs = 0, sliceBytes, replaced } = paceNow();
+      const bytesPerSecond = this.#rate()?.bytesPerSecond ?? Number.POSITIVE_INFINITY;
+      const stepBytes = Math.min(Math.ceil(bytesPerSecond / WRITES_PER_SECOND), sliceBytes ?? first.bytes.length);
+      const step = first.bytes.subarray(0, stepBytes);
+      const dueAt = Math.max(first.arrivedAt + delayMs, this.#lastDueAt) + (1_000 * step.length) / bytesPerSecond;
+      const now = monotonicMs();
+      if (now < dueAt) {
+        await pauseUntil(dueAt, replaced, ended);
+        continue;
+      }
+      this.#lastDueAt = Math.max(dueAt, now - MAX_LATENESS_MS);
+      // A receiver in this process reads the slice before in this turn of the event loop.
+      if (sliceBytes !== undefined) await eventLoopTurn();
+      this.#write(first, step);
     }
-  };
-  return (bytes) => {
-    const { delayMs, sliceBytes } = paceNow();
-    const isPlain = delayMs === undefined && sliceBytes === undefined && rateNow() === undefined;
-    if (last === undefined && isPlain) return write(bytes);
-    const arrivedAt = monotonicMs();
-    waitingBytes += bytes.length;
-    if (rateNow() !== undefined && !hasRoom()) from.pause();
-    const sent = (last ?? Promise.resolve()).then(async () => {
-      await pause(arrivedAt + (delayMs ?? 0) - monotonicMs());
-      await writePaced(bytes);
-      if (last === sent) last = undefined;
-    });
-    last = sent;
-  };
+    this.#isWriting = false;
+    if (this.#isSenderDone) to.end();
+  }
+
+  #write(first: WaitingBytes, step: Uint8Array): void {
+    first.bytes = first.bytes.subarray(step.length);
+    if (first.bytes.length === 0) this.#waiting.shift();
+    this.#waitingBytes -= step.length;
+    if (!this.#options.to.write(step)) this.#options.from.pause();
+    else if (this.#rate() !== undefined) this.resume();
+  }
+
+  /** The limit of this direction; undefined for no limit. */
+  #rate(): ThrottleOptions | undefined {
+    const { rate } = this.#options.paceNow();
+    return rate?.direction === undefined || rate.direction === this.#options.direction ? rate : undefined;
+  }
+
+  #hasRoom(): boolean {
+    const rate = this.#rate();
+    return rate === undefined || this.#waitingBytes < (rate.bufferBytes ?? DEFAULT_BUFFER_BYTES);
+  }
 }
