@@ -1,9 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
+  closeSync,
   existsSync,
   linkSync,
   mkdirSync,
+  openSync,
   readFileSync,
   statSync,
   symlinkSync,
@@ -14,6 +16,7 @@ import { expect, inject, test } from 'vitest';
 import { cli, RunningCli } from '../../../test/support/cli.js';
 import { unique } from '../../../test/support/client.js';
 import { temporaryFolder } from '../../../test/support/temporary-folder.js';
+import { CaptureFile } from '../src/proxy/capture-file.js';
 
 // Files with traffic can be read only by their owner, also if another file was at the path, and links are not followed.
 
@@ -94,6 +97,21 @@ test.each(WRITES)('`%s` refuses a symbolic link, a folder and a pipe, and change
   }
   expect(readFileSync(target as string, 'utf8')).toBe('before');
   expect(existsSync(join(folder, 'new'))).toBe(false);
+});
+
+// The number of a closed file descriptor may belong to the connection of a client.
+test('a recording that is closed writes nothing to the file that reuses its file descriptor', () => {
+  const folder = temporaryFolder();
+  const capture = new CaptureFile(join(folder, 'capture'), 'test');
+  capture.close();
+  const other = join(folder, 'other');
+  const descriptor = openSync(other, 'w');
+  const address = { host: '127.0.0.1', port: 1 };
+  const connection = { connection: 1, client: address, server: address, endpoint: 'http://127.0.0.1:1' };
+  capture.opened({ ...connection, certificateName: undefined, atMs: 0 });
+  capture.close();
+  closeSync(descriptor);
+  expect(readFileSync(other)).toHaveLength(0);
 });
 
 test('`trace --html` keeps the former page when the command does not run', async () => {

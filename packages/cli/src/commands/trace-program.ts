@@ -60,6 +60,12 @@ export async function traceProgram(
   const tap = new Tap({ filter: {}, record, lanes, shown, program: `etcdwire ${version}` });
   const session = await startProxies(context, undefined, {}, { traffic: tap.traffic, onProblem: note });
   const live = serve ? await LivePage.start([recording]) : undefined;
+  /** Ends the proxies before the files to which they write. */
+  const close = async (): Promise<void> => {
+    await session.stop();
+    tap.capture?.close();
+    lines?.close();
+  };
   try {
     if (live !== undefined) note(`the trace is at ${live.url}`);
     const urls = session.urls.join(',');
@@ -75,7 +81,7 @@ export async function traceProgram(
       environment,
     );
     recording.end(exitCode);
-    tap.capture?.close();
+    await close();
     if (tap.connections === 0) {
       const given = endpointsFlag === 'cli' ? '--endpoints' : 'its endpoints';
       note(
@@ -94,8 +100,7 @@ export async function traceProgram(
     note(`the trace is incomplete: ${problem.message}`);
     return exitCode === ExitCode.OK ? ExitCode.CANNOT_WRITE : exitCode;
   } finally {
-    lines?.close();
-    await session.stop();
+    await close();
     await live?.stop();
   }
 }

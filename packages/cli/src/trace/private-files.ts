@@ -15,7 +15,8 @@ const encoder = new TextEncoder();
 export class PrivateFile {
   /** The error that has ended the writing. A traced program and a proxy continue without the file. */
   problem: Error | undefined;
-  readonly #file: number;
+  /** The file descriptor; undefined once it is closed, because another file or connection may then have its number. */
+  #file: number | undefined;
 
   /**
    * `flag` is the flag that names the path.
@@ -31,8 +32,9 @@ export class PrivateFile {
     this.#file = openSync(path, 'wx', 0o600);
   }
 
-  /** Writes bytes, unless an earlier write has failed. */
+  /** Writes bytes, unless an earlier write has failed or the file is closed. */
   write(bytes: Uint8Array): void {
+    if (this.#file === undefined) return;
     try {
       for (let at = 0; at < bytes.length && this.problem === undefined; ) at += writeSync(this.#file, bytes, at);
     } catch (error) {
@@ -40,8 +42,11 @@ export class PrivateFile {
     }
   }
 
+  /** Idempotent. */
   close(): void {
-    closeSync(this.#file);
+    const file = this.#file;
+    this.#file = undefined;
+    if (file !== undefined) closeSync(file);
   }
 }
 
