@@ -1,11 +1,15 @@
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { op } from '../../../src/index.js';
+import { parseEndpoint } from '../../../src/internal.js';
 import { openClient, unique } from '../../../test/support/client.js';
+import { listening } from '../../../test/support/fault-proxy.js';
 import { data, grpcMessage, headers, PREFACE, settings } from '../../../test/support/http2-frames.js';
 import { requestBlock } from '../../../test/support/http2-raw-client.js';
 import { putsSince } from '../../../test/support/puts-since.js';
 import { startProxy } from '../../../test/support/recordings.js';
+import { WireProxy } from '../src/proxy/wire-proxy.js';
 
 /** More than the 16,384 bytes that a DATA frame may contain by default. */
 const LARGE = 'x'.repeat(40_000);
@@ -42,6 +46,38 @@ test('the fault "duplicate" applies a request twice when the request needs sever
   await expect.poll(() => versionOf(key)).toBe(2n);
   expect((await stop()).stderr).not.toContain('the copy of a request failed');
   expect(await puts()).toEqual([key, key]);
+});
+
+test('etcdwire proxy ends at SIGINT although the copy of a request is due later, and sends no copy', async () => {
+  const key = unique();
+  const { url, stop } = await startProxy(['--quiet', '--fault', `duplicate=1h rpc=Put prefix=${key}`]);
+  await openClient({ endpoints: [url] }).put(key, 'v');
+  expect(await stop()).toMatchObject({ code: 0 });
+  expect(await versionOf(key)).toBe(1n);
+});
+
+test('a proxy that stops gives up a connection to a member that does not answer, and reports no problem', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  let dialed = (): void => {};
+  const isDialed = new Promise<void>((resolve) => {
+    dialed = resolve;
+  });
+  const silent = await listening(() => dialed());
+  const problems: string[] = [];
+  const proxy = await WireProxy.start({
+    host: '127.0.0.1',
+    port: 0,
+    members: [parseEndpoint(silent.replace('http:', 'https:'), 'endpoint')],
+    traffic: { frame: () => {} },
+    onProblem: (problem) => void problems.push(problem),
+  });
+  const { socket, send } = rawConnection(proxy.url);
+  send();
+  await isDialed;
+  await Promise.all([once(socket, 'close'), proxy.stop()]);
+  expect(vi.getTimerCount()).toBe(0);
+  expect(problems).toEqual([]);
 });
 
 test('the fault "duplicate" applies a request twice when its DATA frame has padding', async () => {

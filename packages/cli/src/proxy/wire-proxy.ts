@@ -17,6 +17,7 @@ import {
   escapeControls,
   monotonicMs,
   NO_BYTES,
+  pause,
   percentDecoded,
   type TlsOptions,
   textOf,
@@ -77,7 +78,9 @@ export class WireProxy {
   readonly #options: WireProxyOptions;
   readonly #server: Server;
   readonly #relays = new Set<Relay>();
-  readonly #opening = new Set<Socket>();
+  /** The open sockets to clients and members. */
+  readonly #sockets = new Set<Socket>();
+  readonly #stopping = new AbortController();
   readonly #gate: RequestGate;
   readonly #counter: { connections: number };
   #dialed = 0;
@@ -93,17 +96,12 @@ export class WireProxy {
     this.url = `${listenTls === undefined ? 'http' : 'https'}://${addressText({ host: options.host, port })}`;
     const secureContext = listenTls && createSecureContext({ cert, key, ca: clientCa });
     server.on('connection', (socket: Socket) => {
-      this.#opening.add(socket);
+      this.#add(socket);
       const stopTimer = after(options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS, () => {
         this.#problem(`${addressText(addressOf(socket))}: closed, because no request has arrived in time`);
         socket.destroy();
       });
-      socket
-        .on('error', () => {})
-        .on('close', () => {
-          stopTimer();
-          this.#opening.delete(socket);
-        });
+      socket.on('close', stopTimer);
       if (secureContext === undefined) return void this.#accept(socket, socket, stopTimer);
       const tls = new TLSSocket(socket, {
         isServer: true,
@@ -128,15 +126,23 @@ export class WireProxy {
     return new WireProxy(server, options);
   }
 
-  /** Closes all connections, and accepts no new ones. */
+  /** Closes all connections, accepts no new ones, and sends no more copies of requests. */
   async stop(): Promise<void> {
+    this.#stopping.abort();
     for (const relay of this.#relays) relay.close();
-    for (const socket of this.#opening) socket.destroy();
+    for (const socket of this.#sockets) socket.destroy();
     await new Promise<void>((resolve) => void this.#server.close(() => resolve()));
+  }
+
+  #add(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on('error', () => {}).on('close', () => this.#sockets.delete(socket));
   }
 
   /** The text may contain a text of a server or a client, which a terminal must not execute. */
   #problem(problem: string): void {
+    // What fails because the proxy stops is no problem.
+    if (this.#stopping.signal.aborted) return;
     this.#options.onProblem(escapeControls(problem));
   }
 
@@ -178,7 +184,7 @@ export class WireProxy {
   async #dial(isHttp2: boolean): Promise<{ readonly endpoint: Endpoint; readonly server: Socket } | undefined> {
     const { members } = this.#options;
     const start = this.#dialed++;
-    for (let index = 0; index < members.length; index += 1) {
+    for (let index = 0; index < members.length && !this.#stopping.signal.aborted; index += 1) {
       const endpoint = members[(start + index) % members.length] as Endpoint;
       try {
         return { endpoint, server: await this.#connect(endpoint, isHttp2) };
@@ -200,16 +206,15 @@ export class WireProxy {
           ALPNProtocols: [isHttp2 ? 'h2' : 'http/1.1'],
         })
       : tcpConnect(place);
-    this.#opening.add(socket);
+    this.#add(socket);
     const stopTimer = after(DIAL_TIMEOUT_MS, () => socket.destroy(new Error('it did not answer in time')));
     try {
-      await once(socket, endpoint.tls ? 'secureConnect' : 'connect');
+      await once(socket, endpoint.tls ? 'secureConnect' : 'connect', { signal: this.#stopping.signal });
     } catch (error) {
       socket.destroy();
       throw error;
     } finally {
       stopTimer();
-      this.#opening.delete(socket);
     }
     return socket;
   }
@@ -222,6 +227,9 @@ export class WireProxy {
       hasFailed = true;
     };
     const send = async (): Promise<void> => {
+      const { signal } = this.#stopping;
+      await pause(delayMs, signal);
+      if (signal.aborted) return;
       const isHttp2 = !(request instanceof Uint8Array);
       const server = await this.#connect(endpoint, isHttp2);
       after(COPY_TIMEOUT_MS, () => server.destroy(), 'background');
@@ -256,7 +264,7 @@ export class WireProxy {
       call.resume();
       call.end(request.data);
     };
-    after(delayMs, () => void send().catch(failed));
+    void send().catch(failed);
   }
 }
 
