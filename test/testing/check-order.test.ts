@@ -54,6 +54,13 @@ describe('`checkOrder`', () => {
     expect(rules([read(0, 1, 'a', undefined, 2n)])).toEqual(['wrong value']);
   });
 
+  // An event that deletes a key has an empty value, too.
+  test('accepts a write of an empty value to a key that is deleted later', () => {
+    const truth: SeenEvent[] = [put(2n, '', ''), { ...put(3n, '', ''), type: 'delete' }];
+    expect(checkOrder([write(0, 1, '', 2n)], truth)).toEqual([]);
+    expect(checkOrder([write(0, 1, '', 3n)], truth)).toMatchObject([{ rule: 'not applied' }]);
+  });
+
   test('reports a successful write that etcd did not apply or applied at another revision', () => {
     expect(rules([write(0, 1, 'a3', 6n)])).toEqual(['not applied']);
     expect(rules([write(0, 1, 'a2', 3n)])).toEqual(['not applied']);

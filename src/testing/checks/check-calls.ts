@@ -125,7 +125,8 @@ export function checkOrder(
 ): Violation<OrderRule>[] {
   checkRecords(operations, 'operations');
   checkRecords(truth, 'truth');
-  const written = new Map(truth.map(({ key, value, revision }) => [idOf(key, value), revision]));
+  const puts = truth.filter(({ type }) => type === 'put');
+  const written = new Map(puts.map(({ key, value, revision }) => [idOf(key, value), revision]));
   const violations: Violation<OrderRule>[] = [];
   const effects: OrderedEffect[] = [];
   for (const operation of operations) {

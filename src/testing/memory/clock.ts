@@ -59,7 +59,8 @@ export class ManualClock implements Clock {
       this.#now = Math.max(this.#now, timer.due);
       timer.action();
     }
-    this.#now = end;
+    // The action of a timer may have moved the clock further.
+    this.#now = Math.max(this.#now, end);
   }
 
   /** Returns the first timer that is due by `end`. */

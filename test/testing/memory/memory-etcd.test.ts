@@ -83,6 +83,13 @@ test.for([Number.NaN, -1, '9000', undefined] as never[])('a ManualClock refuses 
   expect(clock.now()).toBe(0);
 });
 
+test('a ManualClock does not go back when the action of a timer advances it', () => {
+  const clock = new ManualClock();
+  clock.after(10, () => clock.advance(1_000));
+  clock.advance(20);
+  expect(clock.now()).toBe(1_010);
+});
+
 test.for([
   ['memory', () => memory(MemoryEtcd as never)],
   ['memoryOverHttp2', () => memoryOverHttp2({} as never)],
