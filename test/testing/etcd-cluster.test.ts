@@ -1,10 +1,12 @@
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Authority } from '../../packages/cli/src/proxy/authority.js';
+import { findEtcd } from '../../scripts/etcd.js';
 import { AlarmAction, AlarmType } from '../../src/gen/etcdserverpb/rpc.js';
 import { prefix } from '../../src/index.js';
 import { EtcdCluster, type StartEtcdOptions } from '../../src/testing/index.js';
+import { startScript } from '../support/child.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -123,6 +125,32 @@ test('`pause` throws on Windows, where `stop` works without it', async (context)
   await member.stop();
   expect(member.running).toBe(false);
 });
+
+test.for(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGKILL'] as const)(
+  'the members of an `EtcdCluster` and their data do not outlive a process that %s ends',
+  async (signal, context) => {
+    const found = await findEtcd();
+    if (found.kind !== 'binary') return context.skip('needs an etcd binary');
+    const folder = temporaryFolder();
+    const program = new URL('../support/cluster-program.ts', import.meta.url);
+    const child = startScript(program, [found.etcd], { environment: { TMPDIR: folder } });
+    const pids = (await child.line()).split(',').map(Number);
+    expect(readdirSync(folder)).toHaveLength(1);
+    child.process.kill(signal);
+    await child.exited;
+    expect(child.process.signalCode).toBe(signal);
+    await expect.poll(() => pids.filter(isRunning)).toEqual([]);
+    await expect.poll(() => readdirSync(folder)).toEqual([]);
+  },
+);
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 async function ownCluster(
   members: number,

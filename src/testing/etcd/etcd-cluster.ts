@@ -21,6 +21,7 @@ import { Client } from '../../extras/full/index.js';
 import { FaultProxy } from '../faults/fault-proxy.js';
 import { EtcdMember } from './etcd-member.js';
 import { freePorts } from './free-ports.js';
+import { Guard } from './guard.js';
 
 /** Options of an etcd cluster. */
 export interface EtcdClusterOptions {
@@ -128,6 +129,7 @@ const STATUS_TIMEOUT_MS = 2_000;
 export class EtcdCluster implements AsyncDisposable {
   readonly #options: EtcdClusterOptions;
   readonly #folder = mkdtempSync(join(tmpdir(), 'etcdwire-data-'));
+  readonly #guard = new Guard(this.#folder);
   readonly #members: EtcdMember[] = [];
   readonly #peerProxies = new Map<EtcdMember, FaultProxy>();
   readonly #ids = new Map<EtcdMember, bigint>();
@@ -268,6 +270,7 @@ export class EtcdCluster implements AsyncDisposable {
     await Promise.all([...this.#peerProxies.values()].map((proxy) => proxy.close()));
     // Windows keeps the files of a process locked for a moment after the process has ended.
     rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    this.#guard.close();
   }
 
   /** Calls `close`. */
@@ -283,6 +286,7 @@ export class EtcdCluster implements AsyncDisposable {
         running: this.#members.filter(({ running }) => running).length,
         members: this.#members.length,
       }),
+      changed: () => this.#guard.watch(this.#members.filter(({ running }) => running).map(({ pid }) => pid)),
       name,
       endpoint,
       ownUrl,

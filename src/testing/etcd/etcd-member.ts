@@ -26,9 +26,11 @@ export interface EtcdMemberOptions {
   readonly logFile: string;
   /** Returns how many members the cluster has, and how many of them run. */
   readonly cluster: () => { readonly running: number; readonly members: number };
+  /** Called after the process has started, and after it has ended. */
+  readonly changed: () => void;
 }
 
-/** The processes of the running members. When this process exits, it sends them SIGKILL. */
+/** The processes of the running members. When this process exits, it sends them SIGKILL. `Guard` covers signals. */
 const running = new Set<ChildProcess>();
 const endAll = (): void => {
   for (const child of running) child.kill('SIGKILL');
@@ -190,7 +192,7 @@ export class EtcdMember {
   }
 
   #spawn(): void {
-    const { etcd, args, logFile } = this.#options;
+    const { etcd, args, logFile, changed } = this.#options;
     // etcd also reads its flags from environment variables named ETCD_*. The member gets none of the ETCD_* variables
     // of this process, because they are not meant for it.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_')));
@@ -204,11 +206,13 @@ export class EtcdMember {
     this.#problem = undefined;
     if (running.size === 0) process.on('exit', endAll);
     running.add(child);
+    changed();
     child.once('error', ({ message }) => {
       this.#problem = message;
     });
     child.once('close', () => {
       running.delete(child);
+      changed();
       if (running.size === 0) process.removeListener('exit', endAll);
     });
   }

@@ -40,7 +40,8 @@ export interface RunningEtcd extends AsyncDisposable {
 
 /**
  * Starts a real etcd: one member, or a cluster. Finds the program on this machine, or else downloads or builds it and
- * keeps it for the next call. Resolves when all members are healthy. Runs on Node.js only.
+ * keeps it for the next call. Resolves when all members are healthy. Runs on Node.js only. On Unix, the members do not
+ * outlive this process, even if a signal ends it.
  *
  * `startEtcd` looks for the wanted version in these places, in this order: the program in ETCD_BIN; `etcd` on the PATH;
  * the cache; the release archive from GitHub or from the mirror in ETCD_MIRROR, if this package knows the archive's
