@@ -6,13 +6,16 @@ import { Client, type ClientOptions, op } from '../../src/index.js';
 import { type Held, Session } from '../../src/locks.js';
 import { MemoryEtcd } from '../../src/testing/index.js';
 import type { KeyId } from '../../src/testing/memory/key-range.js';
-import { network } from './network.js';
+import { keysNamed, LEASES, network, STORE } from './network.js';
 import { type Event, SERVER, SLOWER, type Unplanned, type World } from './world.js';
 
 /** The TTL of all sessions, in seconds. */
 export const TTL_S = 4;
-/** For how long a process stands still at most, in milliseconds: longer than the TTL. */
-const FROZEN_MS = 2_000 * TTL_S;
+/**
+ * For how long a process stands still at least and at most, in milliseconds: longer than messages need, and longer than
+ * the TTL.
+ */
+const FROZEN_MS = [1_000, 1_250 * TTL_S] as const;
 /** For how long a closing client waits for the locks that it holds, in milliseconds. */
 const DRAIN_MS = 1_000;
 /** A logger without output, so that the client prints no warning of the network. */
@@ -73,7 +76,7 @@ export class Arena {
   readonly #endedEarly = new Set<bigint>();
   /** The leases of the server, in the order of their grants. */
   readonly #leases: bigint[] = [];
-  #serverState = '';
+  #leasesBefore = '';
 
   constructor(world: World) {
     this.world = world;
@@ -93,9 +96,16 @@ export class Arena {
       },
     });
     this.#judgeCommits();
-    const { store } = this.server.member;
     world.addSource(() => this.#endsOfLeases());
-    this.addFault('a compaction', SERVER, () => store.compact(store.revision));
+  }
+
+  /** Lets a compaction happen at any time, and not only before a request that reads at a past revision. */
+  mayCompact(): void {
+    const { store } = this.server.member;
+    this.addFault('a compaction', SERVER, () => {
+      this.world.touch(STORE, 'write');
+      store.compact(store.revision);
+    });
   }
 
   /** Opens a client and a session for each name. */
@@ -110,7 +120,7 @@ export class Arena {
       const session = await Session.open(client, { ttl: TTL_S });
       this.#parties.push({ name, client, session });
       this.addFault(`${name} is killed`, name, () => this.world.kill(name));
-      this.addFault(`${name} stands still`, name, () => this.world.freeze(name, FROZEN_MS));
+      this.addFault(`${name} stands still`, name, () => this.world.freeze(name, ...FROZEN_MS));
       // Not a fault of the network, but the calls of the party fail as after one.
       this.addFault(`${name} closes its client`, name, () => void client.close({ drainMs: DRAIN_MS }));
     }
@@ -145,12 +155,11 @@ export class Arena {
     return [...this.#waiting].filter((name) => !this.world.isKilled(name));
   }
 
-  /** Notes whether an event has changed the server. */
-  noteServer(): void {
-    const { store, leases } = this.server.member;
-    const state = `${store.revision} ${store.compacted} ${leases.ids}`;
-    if (state !== this.#serverState) this.world.touch(SERVER, 'write');
-    this.#serverState = state;
+  /** Notes whether an event has changed the leases of the server. */
+  noteLeases(): void {
+    const leases = `${this.server.member.leases.ids}`;
+    if (leases !== this.#leasesBefore) this.world.touch(LEASES, 'write');
+    this.#leasesBefore = leases;
   }
 
   /** Reports that the history breaks a rule. */
@@ -239,7 +248,6 @@ export class Arena {
 
   #enters(holder: Holder): Holder {
     this.world.touch(JUDGE, 'write');
-    this.world.touch(SERVER, 'read');
     for (const other of this.#holders)
       if (this.#isHeld(other) && this.#exists(holder) && !(holder.isShared && other.isShared))
         this.breaks(`${holder.name} holds the lock together with ${other.name}`);
@@ -300,7 +308,7 @@ export class Arena {
 
   /** How often a key was put, also before its deletion. */
   putsOf(key: string): number {
-    this.world.touch(SERVER, 'read');
+    this.world.touch(`key ${key}`, 'read');
     return this.#changes.filter((change) => change.key === key && change.value !== undefined).length;
   }
 
@@ -316,13 +324,13 @@ export class Arena {
   }
 
   hasLease(id: bigint): boolean {
-    this.world.touch(SERVER, 'read');
+    this.world.touch(LEASES, 'read');
     return this.server.member.leases.ids.includes(id);
   }
 
   /** Returns the value of a key now, or undefined if the key is missing. */
   valueOf(key: string): string | undefined {
-    this.world.touch(SERVER, 'read');
+    this.world.touch(`key ${key}`, 'read');
     const kv = this.server.member.store.get(key as KeyId);
     return kv && textOf(kv.value);
   }
@@ -378,6 +386,7 @@ export class Arena {
   }
 
   #exists({ key, token }: Holder): boolean {
+    this.world.touch(`key ${key}`, 'read');
     return this.server.member.store.get(key as KeyId)?.createRevision === token;
   }
 
@@ -389,6 +398,8 @@ export class Arena {
       for (const { key, kv, type } of changes) {
         const value = type === EventType.PUT ? textOf(kv.value) : undefined;
         this.#changes.push({ key, value, revision: kv.modRevision });
+        for (const what of [`key ${key}`, keysNamed(key)]) this.world.touch(what, 'write');
+        this.world.touch(STORE, 'read');
         if (value === undefined) continue;
         this.#leaseOf.set(`${key} ${kv.createRevision}`, kv.lease);
         if (key !== (FENCED as KeyId)) continue;

@@ -3,7 +3,11 @@ import type { Checkpoint, Failure, Limits } from './explorer.js';
 /** How many histories of a plan are played before the next plan has its turn. Each turn of a plan is twice as long. */
 const FIRST_TURN = 64;
 const LONGEST_TURN = 2_048;
-/** In each turn, one random history is played for this many others, because random histories find many defects early. */
+/**
+ * In the first turns of a plan, up to this length, one random history is played for `SAMPLED` others, because random
+ * histories find many defects early.
+ */
+const LONGEST_SAMPLED_TURN = 256;
 const SAMPLED = 4;
 
 /** The histories of a scenario that have the same faults and decisions. */
@@ -59,7 +63,9 @@ export class Exploration {
   /** Returns the limits of the next call of `explore`. Undefined if no plan waits for its turn. */
   next(): Limits | undefined {
     const next = this.#queue.shift();
-    return next && { plan: next.plan, samples: next.turn / SAMPLED, maxHistories: next.turn, from: next.from };
+    if (next === undefined) return undefined;
+    const { plan, turn, from } = next;
+    return { plan, samples: turn > LONGEST_SAMPLED_TURN ? 0 : turn / SAMPLED, maxHistories: turn, from };
   }
 
   /** Notes what `explore` has returned. */

@@ -327,7 +327,7 @@ class History {
     await arena.start(parts, promiseCallbacks);
     for (let index = 0; ; index += 1) {
       await promiseCallbacks();
-      arena.noteServer();
+      arena.noteLeases();
       const last = this.#choices[index - 1];
       const [touched, discards] = [this.#world.takeTouched(), this.#world.takeDiscards()];
       const hasEnded = arena.waiting.length === 0;

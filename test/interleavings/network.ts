@@ -5,9 +5,12 @@ import {
   EtcdError,
   errorFromStatus,
   monotonicMs,
+  NO_BYTES,
   onAbort,
+  textOf,
   timedOut,
 } from '../../src/base/index.js';
+import type { WatchRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { type MemoryEtcd, memory } from '../../src/testing/index.js';
 import type {
   EmbeddedTransportFactory,
@@ -28,14 +31,84 @@ function connectionLost(): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
 }
 
+/** Reads of all keys and of the revision. They have no order with each other, but with every write. */
+export const STORE = 'the store';
+export const LEASES = 'the leases';
+
+/**
+ * Returns the name for all keys with the same beginning. A guard has a name of its own, because requests read single
+ * guards only.
+ */
+export function keysNamed(key: string): string {
+  return `keys ${key.startsWith('etcdwire/guards/') ? key : key.split('/')[0]}`;
+}
+
+interface KeyRange {
+  readonly key?: Uint8Array;
+  readonly rangeEnd?: Uint8Array;
+  readonly revision?: bigint;
+  readonly lease?: bigint;
+}
+
+interface Operations {
+  readonly compare?: readonly KeyRange[];
+  readonly success?: readonly Operation[];
+  readonly failure?: readonly Operation[];
+}
+
+interface Operation {
+  readonly request?: { readonly case: string; readonly value: KeyRange & Operations };
+}
+
+/**
+ * Returns what a request reads, and whether it reads at a past revision. The revision in the header of an answer does not
+ * count: two requests that read other keys are played in one order, although their answers then show other revisions.
+ */
+function readBy(
+  path: string,
+  request: unknown,
+): { readonly resources: readonly string[]; readonly hasRevision: boolean } {
+  const found = new Set<string>();
+  let hasRevision = false;
+  const read = ({ key, rangeEnd, revision, lease }: KeyRange): void => {
+    const [first, end] = [textOf(key ?? NO_BYTES), textOf(rangeEnd ?? NO_BYTES)];
+    // The keys that begin with a text that ends with "/".
+    const isGroup = first.endsWith('/') && end === `${first.slice(0, -1)}0` && !first.startsWith('etcdwire/');
+    found.add(end === '' || isGroup ? keysNamed(first) : STORE);
+    hasRevision ||= revision !== undefined && revision > 0n;
+    if (lease !== undefined && lease > 0n) found.add(LEASES);
+  };
+  const readAll = ({ compare = [], success = [], failure = [] }: Operations): void => {
+    for (const each of compare) read(each);
+    for (const { request: operation } of [...success, ...failure]) {
+      if (operation?.case === 'requestTxn') readAll(operation.value);
+      else read(operation?.value ?? {});
+    }
+  };
+  const { requestUnion: union } = request as WatchRequest;
+  if (path.endsWith('/Txn')) readAll(request as Operations);
+  else if (path.includes('.KV/')) read(request as KeyRange);
+  else if (path.includes('.Lease/')) found.add(LEASES);
+  else if (union?.case === 'createRequest') {
+    found.add(STORE);
+    hasRevision = union.value.startRevision > 0n;
+  } else if (union?.case !== 'cancelRequest') found.add(STORE);
+  return { resources: [...found], hasRevision };
+}
+
 /** Whether the server refuses a message of a stream, and so ends the stream. */
 type Refuses = (message: unknown) => boolean;
 
 /** Returns the transport of a party. Its messages are events of the world, which may arrive in any order. */
 export function network(world: World, server: MemoryEtcd, party: string, refuses: Refuses): EmbeddedTransportFactory {
   const direct = memory(server);
+  const { store } = server.member;
+  const compact = (): void => {
+    world.touch('compacted', 'write');
+    store.compact(store.revision);
+  };
   const factory = (...args: Parameters<typeof direct>): Transport =>
-    new Connection(world, direct(...args), party, refuses);
+    new Connection(world, direct(...args), party, refuses, compact);
   return Object.assign(factory, { endpoints: direct.endpoints });
 }
 
@@ -44,16 +117,18 @@ class Connection implements Transport {
   readonly #server: Transport;
   readonly #party: string;
   readonly #refuses: Refuses;
+  readonly #compact: () => void;
   /** Functions that end the unary calls whose answers the client has not received yet. */
   readonly #calls = new Set<(error: EtcdError) => void>();
   /** Functions that end the open streams. */
   readonly #streams = new Set<(error: EtcdError) => void>();
 
-  constructor(world: World, server: Transport, party: string, refuses: Refuses) {
+  constructor(world: World, server: Transport, party: string, refuses: Refuses, compact: () => void) {
     this.#world = world;
     this.#server = server;
     this.#party = party;
     this.#refuses = refuses;
+    this.#compact = compact;
     world.addSource(() => this.#breaks());
   }
 
@@ -95,6 +170,7 @@ class Connection implements Transport {
           reject(errorFromStatus('Unavailable', 'etcdserver: no leader')),
         );
       const arrive = (): void => {
+        this.#touch(label, method.path, call.request);
         this.#server.unary(request).then(
           (response) => answer('answer', () => resolve(response), response),
           (error: unknown) => answer('refusal', () => reject(error)),
@@ -105,7 +181,10 @@ class Connection implements Transport {
       // The copy may arrive at any time, also before the original.
       const twice = 'the request is sent twice';
       const copy = `${label}, ${twice}`;
-      const arriveAgain = (): void => void this.#server.unary(request).catch(() => {});
+      const arriveAgain = (): void => {
+        this.#touch(copy, method.path, call.request);
+        void this.#server.unary(request).catch(() => {});
+      };
       if (isPlanned(twice))
         this.#world.send(copy, { label: copy, at: SERVER, isLate: () => true, carries: carried, action: arriveAgain });
     });
@@ -139,7 +218,9 @@ class Connection implements Transport {
       if (forget()) handler.end(error);
     };
     this.#streams.add(end);
+    const responses = `responses of ${label}`;
     const toClient = (what: string, action: () => void, answer?: unknown): void => {
+      this.#world.touch(responses, 'write');
       if (!this.#streams.has(end)) return this.#world.discard(this.#party);
       const message = {
         label: this.#world.labelOf(`${label}, ${what}`),
@@ -147,7 +228,7 @@ class Connection implements Transport {
         carries: answer === undefined ? undefined : { method: call.method, request: {}, answer },
         action,
       };
-      losses.push(this.#world.send(`responses of ${label}`, message));
+      losses.push(this.#world.send(responses, message));
     };
     // The first message opens the stream.
     const opened = (): OutgoingStream<Request> => {
@@ -164,12 +245,21 @@ class Connection implements Transport {
       send: (message) => {
         const refuse = (): void =>
           toClient('refusal', () => end(errorFromStatus('PermissionDenied', 'etcdserver: permission denied')));
-        toServer('request', () => (this.#refuses(message) ? refuse() : opened().send(message)), message);
+        const arrive = (): void => {
+          this.#world.touch(responses, 'write');
+          this.#touch(label, call.method.path, message);
+          if (this.#refuses(message)) refuse();
+          else opened().send(message);
+        };
+        toServer('request', arrive, message);
       },
       end: () => toServer('half-close', () => stream?.end()),
       cancel: () => {
         forget();
-        toServer('cancel', () => stream?.cancel());
+        toServer('cancel', () => {
+          this.#world.touch(responses, 'write');
+          stream?.cancel();
+        });
       },
       pause: () => {},
       resume: () => {},
@@ -178,6 +268,15 @@ class Connection implements Transport {
 
   async close(): Promise<void> {
     this.#endAll(clientClosed);
+  }
+
+  /** Notes what a request reads. If it names a revision, a fault may compact this revision just before. */
+  #touch(label: string, path: string, request: unknown): void {
+    const { resources, hasRevision } = readBy(path, request);
+    for (const resource of resources) this.#world.touch(resource, resource === STORE ? 'write' : 'read');
+    if (!hasRevision) return;
+    this.#world.touch('compacted', 'read');
+    if (this.#world.take(`${label}, its revision is compacted`)) this.#compact();
   }
 
   #breaks(): readonly (Event & Unplanned)[] {

@@ -202,6 +202,7 @@ export const SCENARIOS: readonly Scenario[] = [
   })),
   scenario('a cached range beside two puts', (arena) => ({
     A: async ({ client }) => {
+      arena.mayCompact();
       const cache = await arena.unlessFailed(client.cachedRange(prefix('r/')));
       if (cache === undefined) return;
       if (await arena.unlessFailed(cache.catchUp().then(() => true))) {
@@ -219,6 +220,7 @@ export const SCENARIOS: readonly Scenario[] = [
   })),
   scenario('a watch that reads 1,001 past events', (arena) => ({
     A: async ({ client }) => {
+      arena.mayCompact();
       const first = arena.fill('past/', 1_001);
       let next = first;
       const read = async (): Promise<void> => {

@@ -104,8 +104,10 @@ export class World {
   readonly #sources: (() => readonly (Event & Unplanned)[])[] = [];
   /** The parties that no longer run: their processes were killed. */
   readonly #killed = new Set<string>();
-  /** The times at which the parties that stand still must go on. */
-  readonly #frozen = new Map<string, number>();
+  /** The party that runs the timers which came due while it stood still. */
+  #catchesUp: string | undefined;
+  /** The times between which the parties that stand still must go on. */
+  readonly #frozen = new Map<string, { readonly fromMs: number; readonly untilMs: number }>();
 
   /** @param plan The labels of the faults and decisions that happen. */
   constructor(plan: readonly string[]) {
@@ -137,7 +139,7 @@ export class World {
       },
       setTimeout: (action, delayMs) => this.#startTimer(action, delayMs),
       clearTimeout: (timer) => {
-        if (this.#timers.delete(timer as Timer)) this.#touchClock();
+        if (this.#timers.delete(timer as Timer)) this.#touchClock((timer as Timer).dueMs);
       },
       setImmediate: (action) => this.#startTimer(action, 0),
     });
@@ -209,9 +211,17 @@ export class World {
     return this.#plan.has(label) && !this.struck.includes(label);
   }
 
-  /** Whether the history plans that messages are slower than a timer, and they have not been so far. */
-  get #isSlowDue(): boolean {
-    return this.isUnsafe && this.missing.some((label) => label.startsWith(SLOWER));
+  /** Offers a fault like `offer`. If the history takes it, the fault has happened. */
+  take(label: string): boolean {
+    const isTaken = this.offer(label);
+    if (isTaken) this.struck.push(label);
+    return isTaken;
+  }
+
+  /** When the timer fires that messages are planned to be slower than, if they have not been so far. */
+  get #slowDueMs(): number | undefined {
+    const label = this.isUnsafe ? this.missing.find((each) => each.startsWith(SLOWER)) : undefined;
+    return label === undefined ? undefined : START_MS + Number(/, (\d+) ms$/.exec(label)?.[1]);
   }
 
   /** The planned faults and decisions that have not happened yet. */
@@ -241,14 +251,15 @@ export class World {
     this.#touchClock();
   }
 
-  /** Notes that timers start or stop, if the history plans that messages are slower than a timer. */
-  #touchClock(): void {
-    if (this.#isSlowDue) this.touch('clock', 'write');
+  /** Notes that a timer starts or stops, if the history plans that messages are slower than this or a later timer. */
+  #touchClock(dueMs = 0): void {
+    const slowDueMs = this.#slowDueMs;
+    if (slowDueMs !== undefined && dueMs <= slowDueMs) this.touch('clock', 'write');
   }
 
-  /** Stops a process, until an event lets it go on. This event happens at any time, but not more than `maxMs` later. */
-  freeze(party: string, maxMs: number): void {
-    this.#frozen.set(party, this.#nowMs + maxMs);
+  /** Stops a process, until an event lets it go on, at least `minMs` and at most `maxMs` later. */
+  freeze(party: string, minMs: number, maxMs: number): void {
+    this.#frozen.set(party, { fromMs: this.#nowMs + minMs, untilMs: this.#nowMs + maxMs });
     this.#touchClock();
   }
 
@@ -279,7 +290,14 @@ export class World {
     if (inTime.length === 0) return [...time, ...late, ...planned];
     // In another order of events, other timers may be the next ones.
     if (!hasEnded) for (const timer of first) this.offer(SLOWER + this.#labelAt(timer));
-    const slow = time.map((event): Event => ({ ...event, label: SLOWER + event.label }));
+    // For the other parties, only a little time passes: they have no timer that is due before.
+    const slow = (hasEnded ? [] : nextTimers).map((timer): Event => {
+      const action = (): void => {
+        this.touch('clock', 'write');
+        this.#fire(timer);
+      };
+      return { label: SLOWER + this.#labelAt(timer), at: timer.party, action };
+    });
     return [...inTime, ...late, ...planned, ...slow.filter(({ label }) => this.offer(label))];
   }
 
@@ -294,19 +312,26 @@ export class World {
 
   /** The events that may happen without the passing of time. */
   #pending(timers: readonly Timer[], next: Timer | undefined): readonly Event[] {
-    const messages = [...this.#channels].flatMap(([channel, [first]]): Event[] => {
-      if (first === undefined || !this.#runs(first.at)) return [];
-      return [{ ...first, isLate: first.isLate?.() === true, action: () => this.#arrive(channel, first) }];
-    });
-    const thaws = [...this.#frozen].map(([party, untilMs]): Event => {
-      const action = (): void => void this.#frozen.delete(party);
-      const isLate = next !== undefined && next.dueMs < untilMs;
-      return { label: `${party} goes on`, at: party, isLate, action };
-    });
-    // The timers that came due while their party stood still.
+    // The timers that came due while their party stood still. The event loop runs them together, between two messages.
     const late = timers
       .filter(({ dueMs }) => dueMs < this.#nowMs)
-      .map((timer) => ({ label: `${timer.label}, late`, at: timer.party, action: () => this.#fire(timer) }));
+      .map((timer): Event => {
+        const action = (): void => {
+          this.#catchesUp = timer.party;
+          this.#fire(timer);
+        };
+        return { label: `${timer.label}, late`, at: timer.party, action };
+      });
+    if (late.every(({ at }) => at !== this.#catchesUp)) this.#catchesUp = undefined;
+    const messages = [...this.#channels].flatMap(([channel, [first]]): Event[] => {
+      if (first === undefined || !this.#runs(first.at) || this.#catchesUp === first.at) return [];
+      return [{ ...first, isLate: first.isLate?.() === true, action: () => this.#arrive(channel, first) }];
+    });
+    const thaws = [...this.#frozen].flatMap(([party, { fromMs, untilMs }]): Event[] => {
+      const action = (): void => void this.#frozen.delete(party);
+      const isLate = next !== undefined && next.dueMs < untilMs;
+      return isLate && this.#nowMs < fromMs ? [] : [{ label: `${party} goes on`, at: party, isLate, action }];
+    });
     return [...messages, ...late, ...thaws];
   }
 
@@ -325,7 +350,8 @@ export class World {
     if (this.#plan.has(event.label)) this.struck.push(event.label);
     this.party = event.at;
     this.#clockReads = 0;
-    this.touch(event.at, event.at === SERVER ? 'read' : 'write');
+    // What an event at the server touches depends on the request.
+    if (event.at !== SERVER) this.touch(event.at, 'write');
     event.action();
   }
 
@@ -340,7 +366,7 @@ export class World {
     const label = this.labelOf(`${this.party}: timer`);
     const timer = { label, dueMs: this.#nowMs + Math.max(0, delayMs), party: this.party, action };
     if (!this.#killed.has(this.party)) this.#timers.add(timer);
-    this.#touchClock();
+    this.#touchClock(timer.dueMs);
     return timer;
   }
 
