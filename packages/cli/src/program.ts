@@ -67,7 +67,8 @@ export async function run(given: readonly string[], outerIo: Io, inherited: Flag
     await program.parseAsync(walkArguments(io, program, args).args, { from: 'user' });
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError && error.exitCode === 0) return ExitCode.OK;
+    const isHelp = error instanceof CommanderError && etcdctl !== undefined && error.code === 'commander.help';
+    if (isHelp || (error instanceof CommanderError && error.exitCode === 0)) return ExitCode.OK;
     if (error instanceof CommanderError && etcdctl === undefined) return ExitCode.USAGE;
     if (io.interrupted.aborted && error instanceof EtcdError && error.reason === 'Canceled')
       return signaledCode(io.interrupted.reason as NodeJS.Signals);
@@ -105,7 +106,8 @@ function createProgram(io: Io): Command {
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
-      writeErr: (text) => void io.stderr.write(text),
+      // etcdctl prints the help of a command that lacks its subcommand on standard output.
+      writeErr: (text) => void (io.etcdctl === undefined ? io.stderr : io.stdout).write(text),
       outputError: (text, write) => write(withoutOptionValue(text).replace(/^error: /, 'etcdwire: ')),
     })
     .addHelpText('afterAll', ({ command }) =>

@@ -259,3 +259,17 @@ it('etcdwire has the exit code and the effect of etcdctl for odd arguments', asy
     OTHERS.map((each) => ({ stdin: '', ...each })),
   );
 }, 300_000);
+
+it.each([[[]], [['member']], [['lease']], [['auth']]])(
+  'etcdwire prints its help on standard output for the command without subcommand %o, as etcdctl does',
+  async (args) => {
+    if (pair === undefined) return;
+    const line: Line = { line: args.join(' '), args, stdin: '' };
+    const [one, other] = pair.sides;
+    const [theirs, ours] = await Promise.all([one.etcdctl(line), other.etcdwire(line)]);
+    for (const { code, stdout, stderr } of [theirs, ours]) {
+      expect.soft([code, stderr]).toEqual([0, '']);
+      expect.soft(stdout.length).toBeGreaterThan(100);
+    }
+  },
+);

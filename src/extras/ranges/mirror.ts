@@ -28,8 +28,9 @@ import {
 } from '../../client/index.js';
 
 /**
- * A message of a mirror. First, the mirror reads the whole range. It then delivers the changes. With `fromRevision`, it
- * delivers only the changes, unless it has to read the range after all. In that case, it first delivers `resync`.
+ * A message of a mirror. First, the mirror reads the whole range. It then delivers the changes. With a `fromRevision`
+ * above 0n, it delivers only the changes, unless it has to read the range after all. In that case, it first delivers
+ * `resync`.
  *
  * - `keys`: Some of the keys of the range, as they were at `revision`. The mirror delivers the range in any number of
  *   these messages.
@@ -61,7 +62,8 @@ export interface MirrorOptions {
    * The last revision of which the caller has applied every change. The mirror does not read the range, but starts with
    * the changes after this revision. Default 0n: the mirror reads the range first. Persist the `revision` and the
    * `clusterId` of each `synced` and `events` message together with the changes, after all of them are applied. Between
-   * the first message of type `keys` or `resync` and the next `synced`, no revision is complete: persist 0n.
+   * the first message of type `keys` or `resync` and the next `synced`, no revision is complete: persist 0n. A mirror that
+   * starts at 0n delivers no `resync` first, so discard the persisted keys yourself before you start it.
    *
    * If etcd has compacted a change after this revision, or if the store is at an older revision because the cluster was
    * restored from a backup, the first message is `resync`, and the whole range follows. The mirror cannot detect by the
