@@ -101,7 +101,10 @@ async function findMutations(): Promise<void> {
  * contain events that do not happen without the bug, so they cannot be played.
  */
 async function isBrokenWithoutBug(scenario: string, failure: Failure): Promise<boolean> {
-  const problem = await replay(scenarioNamed(scenario), failure).catch(() => undefined);
+  const problem = await replay(scenarioNamed(scenario), failure).then(
+    (again) => again.problem,
+    () => undefined,
+  );
   if (problem !== undefined) console.log(`WITHOUT THE BUG, TOO: ${problem}`);
   return problem !== undefined;
 }

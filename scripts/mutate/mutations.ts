@@ -159,10 +159,17 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a waiter does not notice that its predecessor left the queue and entered it again',
     file: 'src/locks/lock-queue.ts',
+    find: "compare.createRevision(predecessor.keyBytes, '==', predecessor.createRevision);",
+    replace: "compare.createRevision(predecessor.keyBytes, '>', 0n);",
+    tests: ['test/locks'],
+    scenario: 'a contender that locks twice',
+  },
+  {
+    bug: 'a waiter waits for a key that has left the queue although another key is before its own',
+    file: 'src/locks/lock-queue.ts',
     find: 'if (before.predecessor?.createRevision !== predecessor.createRevision) continue;',
     replace: 'if (before.predecessor === undefined) continue;',
     tests: ['test/locks'],
-    scenario: 'a contender that locks twice',
   },
   {
     bug: 'a waiter takes the lock without checking for earlier queue keys',

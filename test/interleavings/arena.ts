@@ -1,13 +1,13 @@
 import { environment } from '../../src/base/environment.js';
-import { EtcdError, pause, textOf, toBytes } from '../../src/base/index.js';
+import { EtcdError, pause, textOf } from '../../src/base/index.js';
 import type { LeaseKeepAliveRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { EventType } from '../../src/gen/mvccpb/kv.js';
 import { Client, type ClientOptions, op } from '../../src/index.js';
 import { type Held, Session } from '../../src/locks.js';
 import { MemoryEtcd } from '../../src/testing/index.js';
 import type { KeyId } from '../../src/testing/memory/key-range.js';
-import { keysNamed, LEASES, network, STORE } from './network.js';
-import { type Event, SERVER, SLOWER, type Unplanned, type World } from './world.js';
+import { keyNamed, LEASES, leaseNamed, network, STORE, touchKey } from './network.js';
+import { type Event, SERVER, type Unplanned, type World } from './world.js';
 
 /** The TTL of all sessions, in seconds. */
 export const TTL_S = 4;
@@ -76,7 +76,7 @@ export class Arena {
   readonly #endedEarly = new Set<bigint>();
   /** The leases of the server, in the order of their grants. */
   readonly #leases: bigint[] = [];
-  #leasesBefore = '';
+  #leasesBefore: ReadonlySet<bigint> = new Set();
 
   constructor(world: World) {
     this.world = world;
@@ -90,7 +90,8 @@ export class Arena {
       clock: {
         now: () => world.nowMs,
         after: (delayMs, action) => {
-          const timer = world.as(SERVER, () => environment.setTimeout(action, delayMs));
+          // Not at the same time as a renewal: the time to live of a lease is three times as long as their distance.
+          const timer = world.as(SERVER, () => environment.setTimeout(action, delayMs + 1));
           return () => environment.clearTimeout(timer);
         },
       },
@@ -157,8 +158,12 @@ export class Arena {
 
   /** Notes whether an event has changed the leases of the server. */
   noteLeases(): void {
-    const leases = `${this.server.member.leases.ids}`;
-    if (leases !== this.#leasesBefore) this.world.touch(LEASES, 'write');
+    const leases = new Set(this.server.member.leases.ids);
+    for (const id of [...leases, ...this.#leasesBefore]) {
+      if (leases.has(id) && this.#leasesBefore.has(id)) continue;
+      this.world.touch(leaseNamed(id), 'write');
+      this.world.touch(LEASES, 'part');
+    }
     this.#leasesBefore = leases;
   }
 
@@ -204,7 +209,7 @@ export class Arena {
 
   #add(label: string, at: string, action: () => void, isFault: boolean): void {
     const event = { label, at, isFault, action: () => this.world.as(at, action) };
-    const mayHappen = (): boolean => !this.world.isKilled(at) && !this.world.isFrozen(at);
+    const mayHappen = (): boolean => this.world.runs(at);
     this.world.addSource(() => (mayHappen() ? [event] : []));
   }
 
@@ -270,21 +275,9 @@ export class Arena {
     this.#checks.push(check);
   }
 
-  /** Puts keys under a prefix, each at a revision of its own. Returns the revision of the first one. */
-  fill(start: string, count: number): bigint {
-    const { store } = this.server.member;
-    const first = store.revision + 1n;
-    for (let index = 0; index < count; index += 1) {
-      const transaction = store.write();
-      transaction.put(toBytes(`${start}${index % 10}`, 'key'), new Uint8Array(), 0n);
-      transaction.commit();
-    }
-    return first;
-  }
-
   /** Whether no fault has happened. Decisions may have. */
   get hasNoFault(): boolean {
-    return this.#faults.length === 0;
+    return this.faults.length === 0;
   }
 
   /** Whether no fault has ended a lease. */
@@ -292,23 +285,14 @@ export class Arena {
     return this.world.struck.every((label) => !label.startsWith('lease '));
   }
 
-  /** Whether messages have been slower than a timer. */
-  get isSlow(): boolean {
-    return this.world.struck.some((label) => label.startsWith(SLOWER));
-  }
-
-  /** Whether this fault has happened, and no other. */
-  hasOnlyFault(label: string): boolean {
-    return `${this.#faults}` === label;
-  }
-
-  get #faults(): readonly string[] {
+  /** The faults that have happened. */
+  get faults(): readonly string[] {
     return this.world.struck.filter((label) => this.world.possible.get(label)?.isFault);
   }
 
   /** How often a key was put, also before its deletion. */
   putsOf(key: string): number {
-    this.world.touch(`key ${key}`, 'read');
+    this.world.touch(keyNamed(key), 'read');
     return this.#changes.filter((change) => change.key === key && change.value !== undefined).length;
   }
 
@@ -324,13 +308,13 @@ export class Arena {
   }
 
   hasLease(id: bigint): boolean {
-    this.world.touch(LEASES, 'read');
+    this.world.touch(leaseNamed(id), 'read');
     return this.server.member.leases.ids.includes(id);
   }
 
   /** Returns the value of a key now, or undefined if the key is missing. */
   valueOf(key: string): string | undefined {
-    this.world.touch(`key ${key}`, 'read');
+    this.world.touch(keyNamed(key), 'read');
     const kv = this.server.member.store.get(key as KeyId);
     return kv && textOf(kv.value);
   }
@@ -379,14 +363,14 @@ export class Arena {
   #isHeld(holder: Holder): boolean {
     const { name, key, token, isValid } = holder;
     this.world.touch(name, 'write');
-    if (this.world.isKilled(name) || this.world.isFrozen(name)) return false;
+    if (!this.world.runs(name)) return false;
     const lease = this.#leaseOf.get(`${key} ${token}`) as bigint;
     if (!this.#exists(holder) && this.#endedEarly.has(lease)) return false;
     return this.world.as(name, isValid);
   }
 
   #exists({ key, token }: Holder): boolean {
-    this.world.touch(`key ${key}`, 'read');
+    this.world.touch(keyNamed(key), 'read');
     return this.server.member.store.get(key as KeyId)?.createRevision === token;
   }
 
@@ -398,8 +382,7 @@ export class Arena {
       for (const { key, kv, type } of changes) {
         const value = type === EventType.PUT ? textOf(kv.value) : undefined;
         this.#changes.push({ key, value, revision: kv.modRevision });
-        for (const what of [`key ${key}`, keysNamed(key)]) this.world.touch(what, 'write');
-        this.world.touch(STORE, 'read');
+        touchKey(this.world, key);
         if (value === undefined) continue;
         this.#leaseOf.set(`${key} ${kv.createRevision}`, kv.lease);
         if (key !== (FENCED as KeyId)) continue;

@@ -1,6 +1,6 @@
 import { pick, randomNumbers } from '../load/rounds.js';
 import { Arena, type Parts, type Scenario } from './arena.js';
-import { areIndependent, type Event, type Touched, type Unplanned, World } from './world.js';
+import { areIndependent, type Event, TIME, type Touched, type Unplanned, World } from './world.js';
 
 /** The maximum number of events in a history. */
 const MAX_EVENTS = 1_000;
@@ -16,7 +16,7 @@ interface Step {
 }
 
 /** One choice of a history. */
-interface Choice {
+export interface Choice {
   /** The labels of the events that may happen here. */
   labels: readonly string[];
   /** Those of them that can no longer happen after the chosen event. */
@@ -24,6 +24,8 @@ interface Choice {
   /** The labels of the events that the explorer plays here, each in a history of its own. */
   readonly wanted: string[];
   chosen: string;
+  /** Whether time may pass before the chosen event. */
+  isLate: boolean;
   /** What the chosen event has touched. */
   touched: Touched;
   /** The parties that did not receive a message which the chosen event has sent, because of an earlier event. */
@@ -43,6 +45,7 @@ function newChoice(chosen: string, facts: Partial<Choice>): Choice {
     disabled: [],
     wanted: [chosen],
     chosen,
+    isLate: false,
     touched: {},
     discards: [],
     done: [],
@@ -107,13 +110,12 @@ export async function explore(scenario: Scenario, limits: Limits): Promise<Check
   const play = async (history: History): Promise<boolean> => {
     const { problem, trace, isPruned = false } = await history.play();
     ({ parties, alike } = history);
-    for (const [label, each] of history.possible) possible.set(label, each);
+    for (const [label, each] of history.world.possible) possible.set(label, each);
     if (problem !== undefined) failure = { problem, plan, trace };
     return isPruned;
   };
   const random = randomNumbers(played + pruned);
-  for (let count = 0; count < samples && failure === undefined; count += 1)
-    await play(new History(scenario, plan, [], sampling(plan, random)));
+  for (let count = 0; count < samples && failure === undefined; count += 1) await play(sample(scenario, plan, random));
   const choose: Wanted = isExhaustive ? (events) => events : (events) => events.slice(0, 1);
   for (let count = 0; count < maxHistories && !isComplete && failure === undefined; count += 1) {
     if (await play(new History(scenario, plan, choices, choose))) pruned += 1;
@@ -123,6 +125,11 @@ export async function explore(scenario: Scenario, limits: Limits): Promise<Check
     isComplete = !chooseNext(choices);
   }
   return { played, pruned, isComplete, failure, possible: [...possible.values()], parties, alike, choices };
+}
+
+/** Returns a random history. */
+export function sample(scenario: Scenario, plan: readonly string[], random: () => number): History {
+  return new History(scenario, plan, [], sampling(plan, random));
 }
 
 /**
@@ -149,16 +156,17 @@ function sampling(plan: readonly string[], random: () => number): Wanted {
 }
 
 /**
- * Plays one history again, and returns what is wrong with it. The history may end before its last event. Calls `onEvent`
- * before each event, with the milliseconds since the start.
+ * Plays one history again. Returns what is wrong with it, and what could happen before each event. The history may end
+ * before its last event. Calls `onEvent` before each event, with the milliseconds since the start.
  */
 export async function replay(
   scenario: Scenario,
   { plan, trace }: Omit<Failure, 'problem'>,
   onEvent?: OnEvent,
-): Promise<string | undefined> {
+): Promise<{ readonly problem: string | undefined; readonly choices: readonly Choice[] }> {
   const choices = trace.map((chosen) => newChoice(chosen, {}));
-  return (await new History(scenario, plan, choices, () => [], onEvent).play()).problem;
+  const { problem } = await new History(scenario, plan, choices, () => [], onEvent).play();
+  return { problem, choices };
 }
 
 /** Returns a history that breaks a rule although it leaves the first order of events as early as possible. */
@@ -209,10 +217,17 @@ function wantReversals(choices: readonly Choice[]): void {
     let since = index;
     while (isEnabled(since - 1, chosen)) since -= 1;
     if (since > 0) addCause(causes, since - 1);
+    if (passesTime(choice))
+      for (let other = index - 1; other >= 0 && !passesTime(choices[other] as Choice); other -= 1)
+        if (!choices[other]?.isLate) addCause(causes, other);
     wantBefore(touched, causes, [index]);
     for (const label of disabled) want(choice, [label]);
     for (const party of discards) wantBefore({ [party]: 'write' }, new Set([index, ...causes]));
   }
+}
+
+function passesTime({ touched }: Choice): boolean {
+  return touched[TIME] === 'write';
 }
 
 /** Changes the last choice that has another event left, and removes the later ones. Returns false if no choice has one. */
@@ -246,7 +261,7 @@ type OnEvent = (event: Event, elapsedMs: number) => void;
 type Wanted = (events: readonly Event[]) => readonly Event[];
 
 /** One history. It repeats the given choices, and then plays the first wanted event each time. */
-class History {
+export class History {
   /** The number of parties. */
   parties = 0;
   /** The names of the parties that do the same. */
@@ -255,7 +270,7 @@ class History {
   readonly #choices: Choice[];
   readonly #wanted: Wanted;
   readonly #onEvent: OnEvent;
-  readonly #world: World;
+  readonly world: World;
   readonly #trace: string[] = [];
 
   constructor(
@@ -269,16 +284,12 @@ class History {
     this.#choices = choices;
     this.#wanted = wanted;
     this.#onEvent = onEvent;
-    this.#world = new World(plan);
-  }
-
-  get possible(): World['possible'] {
-    return this.#world.possible;
+    this.world = new World(plan);
   }
 
   async play(): Promise<Played> {
-    const restore = this.#world.install();
-    const arena = new Arena(this.#world);
+    const restore = this.world.install();
+    const arena = new Arena(this.world);
     const onRejection = (error: unknown): void => arena.failed('a promise without a handler', error);
     process.on('unhandledRejection', onRejection);
     try {
@@ -286,9 +297,9 @@ class History {
       if (parts === undefined) return this.#ends('the scenario does not begin');
       this.parties = parts.size;
       this.alike = arena.alike;
-      this.#world.isUnsafe = true;
+      this.world.isUnsafe = true;
       const isPruned = await this.#inAnyOrder(arena, parts);
-      this.#world.isUnsafe = false;
+      this.world.isUnsafe = false;
       if (isPruned || arena.problem !== undefined) return this.#ends(arena.problem, isPruned);
       if ((await this.#inOneOrder(arena.end())) === undefined) return this.#ends('the clients do not close');
       return this.#ends(arena.problem);
@@ -312,9 +323,9 @@ class History {
     for (let count = 0; count < MAX_EVENTS; count += 1) {
       await promiseCallbacks();
       if (isSettled) return running;
-      const [event] = this.#world.events(false);
+      const [event] = this.world.events(false);
       if (event === undefined) return undefined;
-      this.#world.run(event);
+      this.world.run(event);
     }
     return undefined;
   }
@@ -329,9 +340,9 @@ class History {
       await promiseCallbacks();
       arena.noteLeases();
       const last = this.#choices[index - 1];
-      const [touched, discards] = [this.#world.takeTouched(), this.#world.takeDiscards()];
+      const [touched, discards] = [this.world.takeTouched(), this.world.takeDiscards()];
       const hasEnded = arena.waiting.length === 0;
-      const events = this.#world.events(hasEnded);
+      const events = this.world.events(hasEnded);
       if (last !== undefined) {
         const disabled = last.labels.filter(
           (each) => each !== last.chosen && events.every(({ label }) => label !== each),
@@ -339,7 +350,7 @@ class History {
         Object.assign(last, { touched, discards, disabled });
       }
       if (arena.problem !== undefined) return false;
-      if (hasEnded && events.length === 0) return this.#world.missing.length > 0;
+      if (hasEnded && events.length === 0) return this.world.missing.length > 0;
       if (events.length === 0 || index === MAX_EVENTS) {
         const end = events.length === 0 ? 'nothing can happen' : `${MAX_EVENTS} events have happened`;
         arena.breaks(`${arena.waiting.join(' and ') || 'a message'} still waits, and ${end}`);
@@ -348,9 +359,9 @@ class History {
       const event = this.#choose(index, events);
       if (event === undefined) return true;
       this.#trace.push(event.label);
-      this.#onEvent(event, this.#world.elapsedMs);
+      this.#onEvent(event, this.world.elapsedMs);
       try {
-        this.#world.run(event);
+        this.world.run(event);
       } catch (error) {
         arena.failed(event.label, error);
       }
@@ -364,7 +375,7 @@ class History {
     if (known !== undefined) {
       const chosen = events.find(({ label }) => label === known.chosen);
       if (chosen === undefined) throw new Error(`the history is not the same again: there is no ${known.chosen}`);
-      known.labels = labels;
+      Object.assign(known, { labels, isLate: chosen.isLate === true });
       return chosen;
     }
     const before = this.#choices[index - 1];
@@ -374,8 +385,8 @@ class History {
     const awake = events.filter(({ label }) => !isIn(asleep, label));
     const wanted = this.#wanted(awake);
     const [chosen] = wanted;
-    if (chosen !== undefined)
-      this.#choices.push(newChoice(chosen.label, { labels, wanted: wanted.map(({ label }) => label), asleep }));
+    const facts = { labels, isLate: chosen?.isLate === true, wanted: wanted.map(({ label }) => label), asleep };
+    if (chosen !== undefined) this.#choices.push(newChoice(chosen.label, facts));
     return chosen;
   }
 }

@@ -10,7 +10,7 @@ import {
   textOf,
   timedOut,
 } from '../../src/base/index.js';
-import type { WatchRequest } from '../../src/gen/etcdserverpb/rpc.js';
+import type { LeaseKeepAliveRequest, WatchRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { type MemoryEtcd, memory } from '../../src/testing/index.js';
 import type {
   EmbeddedTransportFactory,
@@ -31,22 +31,39 @@ function connectionLost(): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
 }
 
-/** Reads of all keys and of the revision. They have no order with each other, but with every write. */
-export const STORE = 'the store';
+/** The set of all leases. The ID of a lease depends on the order of the grants. */
 export const LEASES = 'the leases';
 
+/** All keys of the store. */
+export const STORE = 'the store';
+
+export function keyNamed(key: string): string {
+  return `key ${key}`;
+}
+
 /**
- * Returns the name for all keys with the same beginning. A guard has a name of its own, because requests read single
- * guards only.
+ * Returns the name for all keys that begin with the same folder. A guard has a name of its own, because requests read
+ * single guards only.
  */
-export function keysNamed(key: string): string {
-  return `keys ${key.startsWith('etcdwire/guards/') ? key : key.split('/')[0]}`;
+function keysNear(key: string): string {
+  return `keys near ${key.startsWith('etcdwire/guards/') ? key : key.slice(0, key.indexOf('/') + 1) || key}`;
+}
+
+/** Notes that a key was put or deleted. */
+export function touchKey(world: World, key: string): void {
+  for (const what of [keyNamed(key), keysNear(key)]) world.touch(what, 'write');
+  world.touch(STORE, 'part');
+}
+
+export function leaseNamed(id: bigint): string {
+  return `lease ${id}`;
 }
 
 interface KeyRange {
   readonly key?: Uint8Array;
   readonly rangeEnd?: Uint8Array;
   readonly revision?: bigint;
+  readonly startRevision?: bigint;
   readonly lease?: bigint;
 }
 
@@ -60,23 +77,26 @@ interface Operation {
   readonly request?: { readonly case: string; readonly value: KeyRange & Operations };
 }
 
+/** Returns the name for all keys near a range. */
+function keysNearRange({ key, rangeEnd }: KeyRange): string {
+  const [first, end] = [textOf(key ?? NO_BYTES), textOf(rangeEnd ?? NO_BYTES)];
+  const near = keysNear(first);
+  const isNear = end === '' || (end > first && keysNear(end) === near) || near.endsWith(` ${end.slice(0, -1)}/`);
+  return isNear ? near : STORE;
+}
+
 /**
- * Returns what a request reads, and whether it reads at a past revision. The revision in the header of an answer does not
- * count: two requests that read other keys are played in one order, although their answers then show other revisions.
+ * Notes what a request reads, and returns whether it reads at a past revision. The revision in the header of an answer
+ * counts only for keys that begin with the same folder: two requests for other keys are played in one order, although
+ * their answers then show other revisions.
  */
-function readBy(
-  path: string,
-  request: unknown,
-): { readonly resources: readonly string[]; readonly hasRevision: boolean } {
-  const found = new Set<string>();
+function touchRead(world: World, path: string, request: unknown): boolean {
   let hasRevision = false;
-  const read = ({ key, rangeEnd, revision, lease }: KeyRange): void => {
-    const [first, end] = [textOf(key ?? NO_BYTES), textOf(rangeEnd ?? NO_BYTES)];
-    // The keys that begin with a text that ends with "/".
-    const isGroup = first.endsWith('/') && end === `${first.slice(0, -1)}0` && !first.startsWith('etcdwire/');
-    found.add(end === '' || isGroup ? keysNamed(first) : STORE);
-    hasRevision ||= revision !== undefined && revision > 0n;
-    if (lease !== undefined && lease > 0n) found.add(LEASES);
+  const read = (range: KeyRange): void => {
+    world.touch(keysNearRange(range), 'read');
+    const { revision = 0n, startRevision = 0n, lease = 0n } = range;
+    hasRevision ||= revision > 0n || startRevision > 0n;
+    if (lease > 0n) world.touch(leaseNamed(lease), 'read');
   };
   const readAll = ({ compare = [], success = [], failure = [] }: Operations): void => {
     for (const each of compare) read(each);
@@ -86,14 +106,14 @@ function readBy(
     }
   };
   const { requestUnion: union } = request as WatchRequest;
+  const { id = 0n } = request as Partial<LeaseKeepAliveRequest>;
   if (path.endsWith('/Txn')) readAll(request as Operations);
   else if (path.includes('.KV/')) read(request as KeyRange);
-  else if (path.includes('.Lease/')) found.add(LEASES);
-  else if (union?.case === 'createRequest') {
-    found.add(STORE);
-    hasRevision = union.value.startRevision > 0n;
-  } else if (union?.case !== 'cancelRequest') found.add(STORE);
-  return { resources: [...found], hasRevision };
+  else if (path.endsWith('/LeaseKeepAlive')) world.touch(leaseNamed(id), 'read');
+  else if (path.includes('.Lease/')) world.touch(id > 0n && !path.endsWith('Grant') ? leaseNamed(id) : LEASES, 'write');
+  else if (union?.case === 'createRequest') read(union.value);
+  else if (union?.case === 'progressRequest') world.touch(STORE, 'read');
+  return hasRevision;
 }
 
 /** Whether the server refuses a message of a stream, and so ends the stream. */
@@ -219,6 +239,15 @@ class Connection implements Transport {
     };
     this.#streams.add(end);
     const responses = `responses of ${label}`;
+    const watched: KeyRange[] = [];
+    // Before the end of a watch, the server sends the changes of its keys.
+    const touchWatched = (): void => {
+      for (const range of watched)
+        this.#world.touch(
+          range.rangeEnd?.length ? keysNearRange(range) : keyNamed(textOf(range.key as Uint8Array)),
+          'read',
+        );
+    };
     const toClient = (what: string, action: () => void, answer?: unknown): void => {
       this.#world.touch(responses, 'write');
       if (!this.#streams.has(end)) return this.#world.discard(this.#party);
@@ -247,16 +276,24 @@ class Connection implements Transport {
           toClient('refusal', () => end(errorFromStatus('PermissionDenied', 'etcdserver: permission denied')));
         const arrive = (): void => {
           this.#world.touch(responses, 'write');
+          const { requestUnion: union } = message as Partial<WatchRequest>;
+          if (union?.case === 'createRequest') watched.push(union.value);
+          if (union?.case === 'cancelRequest') touchWatched();
           this.#touch(label, call.method.path, message);
           if (this.#refuses(message)) refuse();
           else opened().send(message);
         };
         toServer('request', arrive, message);
       },
-      end: () => toServer('half-close', () => stream?.end()),
+      end: () =>
+        toServer('half-close', () => {
+          touchWatched();
+          stream?.end();
+        }),
       cancel: () => {
         forget();
         toServer('cancel', () => {
+          touchWatched();
           this.#world.touch(responses, 'write');
           stream?.cancel();
         });
@@ -272,9 +309,7 @@ class Connection implements Transport {
 
   /** Notes what a request reads. If it names a revision, a fault may compact this revision just before. */
   #touch(label: string, path: string, request: unknown): void {
-    const { resources, hasRevision } = readBy(path, request);
-    for (const resource of resources) this.#world.touch(resource, resource === STORE ? 'write' : 'read');
-    if (!hasRevision) return;
+    if (!touchRead(this.#world, path, request)) return;
     this.#world.touch('compacted', 'read');
     if (this.#world.take(`${label}, its revision is compacted`)) this.#compact();
   }
@@ -282,7 +317,7 @@ class Connection implements Transport {
   #breaks(): readonly (Event & Unplanned)[] {
     // If only one call is open, the loss of its request or answer is the same fault. The server notices no break.
     const isOpen = this.#streams.size > 0 || this.#calls.size > 1;
-    if (!isOpen || this.#world.isFrozen(this.#party) || this.#world.isKilled(this.#party)) return [];
+    if (!isOpen || !this.#world.runs(this.#party)) return [];
     const action = (): void => this.#endAll(connectionLost);
     return [{ label: `${this.#party}: the connection breaks`, at: this.#party, isFault: true, action }];
   }

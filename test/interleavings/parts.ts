@@ -1,3 +1,4 @@
+import { toBytes } from '../../src/base/index.js';
 import { type Held, Mutex } from '../../src/locks.js';
 import type { Arena, Party, Scenario } from './arena.js';
 
@@ -33,3 +34,15 @@ export function holding(
 
 export const LOCK = 'x';
 export const locking = (arena: Arena): Part => holding(arena, ({ session }) => new Mutex(session, LOCK).lock());
+
+/** Puts keys under a prefix, each at a revision of its own. Returns the revision of the first one. */
+export function fill({ server }: Arena, start: string, count: number): bigint {
+  const { store } = server.member;
+  const first = store.revision + 1n;
+  for (let index = 0; index < count; index += 1) {
+    const transaction = store.write();
+    transaction.put(toBytes(`${start}${index % 10}`, 'key'), new Uint8Array(), 0n);
+    transaction.commit();
+  }
+  return first;
+}

@@ -12,7 +12,7 @@ import {
   withLock,
 } from '../../src/locks.js';
 import { type Arena, type Scenario, TTL_S } from './arena.js';
-import { holding, LOCK, locking, type Part, scenario } from './parts.js';
+import { fill, holding, LOCK, locking, type Part, scenario } from './parts.js';
 import { RECIPE_SCENARIOS } from './recipe-scenarios.js';
 import { SERVER } from './world.js';
 
@@ -195,7 +195,7 @@ export const SCENARIOS: readonly Scenario[] = [
       });
       await pause(2_000 * TTL_S, renewed.signal);
       const isOtherLost = renewed.signal.aborted || session.signal.aborted;
-      if (arena.hasOnlyFault(refusal) && isOtherLost) arena.breaks('another lease is lost, too');
+      if (`${arena.faults}` === refusal && isOtherLost) arena.breaks('another lease is lost, too');
       refused.close();
       renewed.close();
     },
@@ -221,7 +221,7 @@ export const SCENARIOS: readonly Scenario[] = [
   scenario('a watch that reads 1,001 past events', (arena) => ({
     A: async ({ client }) => {
       arena.mayCompact();
-      const first = arena.fill('past/', 1_001);
+      const first = fill(arena, 'past/', 1_001);
       let next = first;
       const read = async (): Promise<void> => {
         for await (const { modRevision } of client.watch(prefix('past/'), { startRevision: first })) {

@@ -8,8 +8,8 @@ const MAX_CLOCK_READS = 10_000;
 /** Multiplied with a counter, this odd number gives different 64-bit numbers. */
 const SPREAD = 0x9e3779b97f4a7c15n;
 
-/** The party of an event that concerns all parties, such as the passing of time. */
-const ALL = 'all';
+/** Where time passes. All events read the time, except requests that arrive late and change nothing for a party. */
+export const TIME = 'time';
 export const SERVER = 'server';
 /** The beginning of the labels of faults: messages that are slower than a timer. */
 export const SLOWER = 'messages are slower than ';
@@ -18,7 +18,7 @@ export const SLOWER = 'messages are slower than ';
 export interface Event {
   /** The name of the event. A history with the same earlier events gives the same name to the same event. */
   readonly label: string;
-  /** The party whose code the event runs, or `SERVER`, or `ALL`. */
+  /** The party whose code the event runs, or `SERVER`, or `TIME`. */
   readonly at: string;
   /** Whether time may pass, and the parties may end, before this event. */
   readonly isLate?: boolean;
@@ -44,8 +44,14 @@ export interface Unplanned {
   readonly isFault: boolean;
 }
 
+/**
+ * How an event touches something. Two events that change different parts of it can change places, and so can two events
+ * that read it. `write` changes all of it.
+ */
+type Touch = 'read' | 'part' | 'write';
+
 /** What an event has read or written: the state of a party, of the server, or of a judge. */
-export type Touched = Readonly<Record<string, 'read' | 'write'>>;
+export type Touched = Readonly<Record<string, Touch>>;
 
 /**
  * What an arriving request touches, and an event after which the request may arrive later than time passes: the end of
@@ -57,8 +63,7 @@ export function wayOf(what: string): string {
 
 /** Whether both orders of two events lead to the same state. */
 export function areIndependent(a: Touched, b: Touched): boolean {
-  if (ALL in a || ALL in b) return false;
-  return Object.keys(a).every((what) => b[what] === undefined || (a[what] === 'read' && b[what] === 'read'));
+  return Object.keys(a).every((what) => b[what] === undefined || (a[what] === b[what] && a[what] !== 'write'));
 }
 
 interface Message extends Omit<Event, 'isLate'> {
@@ -68,7 +73,7 @@ interface Message extends Omit<Event, 'isLate'> {
 }
 
 interface Timer {
-  /** The number of the timer among those of its party. */
+  /** The party, when the timer is due, and a number if the party has several timers that are due then. */
   readonly label: string;
   readonly dueMs: number;
   readonly party: string;
@@ -85,11 +90,11 @@ export class World {
   /** The faults and decisions that could have happened, by their labels. */
   readonly possible = new Map<string, Unplanned>();
   /** The party whose code is running. */
-  party = ALL;
+  party = TIME;
   #nowMs = START_MS;
   /** How often code has read the clock since the last event. */
   #clockReads = 0;
-  #touched: Record<string, 'read' | 'write'> = {};
+  #touched: Record<string, Touch> = {};
   readonly #discards = new Set<string>();
   /** The timers in the order of their starts. */
   readonly #timers = new Set<Timer>();
@@ -104,8 +109,8 @@ export class World {
   readonly #sources: (() => readonly (Event & Unplanned)[])[] = [];
   /** The parties that no longer run: their processes were killed. */
   readonly #killed = new Set<string>();
-  /** The party that runs the timers which came due while it stood still. */
-  #catchesUp: string | undefined;
+  /** The parties that run the timers which came due while they stood still. */
+  readonly #catchingUp = new Set<string>();
   /** The times between which the parties that stand still must go on. */
   readonly #frozen = new Map<string, { readonly fromMs: number; readonly untilMs: number }>();
 
@@ -120,6 +125,7 @@ export class World {
   }
 
   get nowMs(): number {
+    this.touch(TIME, 'read');
     return this.#nowMs;
   }
 
@@ -139,7 +145,7 @@ export class World {
       },
       setTimeout: (action, delayMs) => this.#startTimer(action, delayMs),
       clearTimeout: (timer) => {
-        if (this.#timers.delete(timer as Timer)) this.#touchClock((timer as Timer).dueMs);
+        if (this.#timers.delete(timer as Timer)) this.#touchTimer((timer as Timer).dueMs);
       },
       setImmediate: (action) => this.#startTimer(action, 0),
     });
@@ -152,8 +158,9 @@ export class World {
   }
 
   /** Notes what the code that runs now reads or writes. */
-  touch(what: string, how: 'read' | 'write'): void {
-    if (this.#touched[what] !== 'write') this.#touched[what] = how;
+  touch(what: string, how: Touch): void {
+    const before = this.#touched[what] ?? how;
+    this.#touched[what] = before === how ? how : 'write';
   }
 
   /** Returns what the code has touched since the last call. */
@@ -221,7 +228,7 @@ export class World {
   /** When the timer fires that messages are planned to be slower than, if they have not been so far. */
   get #slowDueMs(): number | undefined {
     const label = this.isUnsafe ? this.missing.find((each) => each.startsWith(SLOWER)) : undefined;
-    return label === undefined ? undefined : START_MS + Number(/, (\d+) ms$/.exec(label)?.[1]);
+    return label === undefined ? undefined : START_MS + Number(/timer, (\d+) ms/.exec(label)?.[1]);
   }
 
   /** The planned faults and decisions that have not happened yet. */
@@ -232,6 +239,7 @@ export class World {
   /** Sends a message. Returns a function that loses it. `isLate` returns whether time may pass before it arrives. */
   send(channel: string, message: Message): () => void {
     if (this.#killed.has(message.at)) this.discard(message.at);
+    if (message.isLate?.() !== true) this.touch(TIME, 'read');
     const queue = this.#channels.get(channel) ?? [];
     this.#channels.set(channel, queue);
     queue.push(message);
@@ -248,23 +256,20 @@ export class World {
     this.#killed.add(party);
     for (const timer of this.#timers) if (timer.party === party) this.#timers.delete(timer);
     this.touch(wayOf(party), 'write');
-    this.#touchClock();
+    this.#touchTimer();
   }
 
-  /** Notes that a timer starts or stops, if the history plans that messages are slower than this or a later timer. */
-  #touchClock(dueMs = 0): void {
+  /** Notes that a timer starts or stops. A planned delay of messages depends on the timers that are due by then. */
+  #touchTimer(dueMs = 0): void {
     const slowDueMs = this.#slowDueMs;
     if (slowDueMs !== undefined && dueMs <= slowDueMs) this.touch('clock', 'write');
+    this.touch(TIME, 'read');
   }
 
   /** Stops a process, until an event lets it go on, at least `minMs` and at most `maxMs` later. */
   freeze(party: string, minMs: number, maxMs: number): void {
     this.#frozen.set(party, { fromMs: this.#nowMs + minMs, untilMs: this.#nowMs + maxMs });
-    this.#touchClock();
-  }
-
-  isFrozen(party: string): boolean {
-    return this.#frozen.has(party);
+    this.#touchTimer();
   }
 
   isKilled(party: string): boolean {
@@ -277,32 +282,31 @@ export class World {
    */
   events(hasEnded: boolean): readonly Event[] {
     const first = this.#firstTimers;
-    const nextTimers = this.#nextOf(first);
-    const pending = this.#pending(first, nextTimers[0]);
+    const later = first.filter(({ dueMs }) => dueMs > this.#nowMs);
+    const messages = this.#messages();
+    const pending = [...messages, ...this.#dueTimers(first), ...this.#thaws];
     const inTime = pending.filter(({ isLate }) => !isLate);
     const late = pending.filter(({ isLate }) => isLate);
     const planned: Event[] = this.#sources
       .flatMap((each) => each())
-      .filter(({ label, isFault }) => this.offer(label, isFault));
-    const time = (hasEnded ? [] : nextTimers).map((timer): Event => {
-      return { label: this.#labelAt(timer), at: ALL, action: () => this.#fire(timer) };
-    });
-    if (inTime.length === 0) return [...time, ...late, ...planned];
+      .filter(({ label, isFault }) => this.offer(label, isFault))
+      .map((event) => ({ ...event, isLate: true }));
+    if (inTime.length === 0) return [...(hasEnded ? [] : this.#passage(later)), ...late, ...planned];
+    if (hasEnded || messages.every(({ isLate }) => isLate)) return [...inTime, ...late, ...planned];
     // In another order of events, other timers may be the next ones.
-    if (!hasEnded) for (const timer of first) this.offer(SLOWER + this.#labelAt(timer));
+    for (const timer of later) this.offer(SLOWER + timer.label);
     // For the other parties, only a little time passes: they have no timer that is due before.
-    const slow = (hasEnded ? [] : nextTimers).map((timer): Event => {
+    const nextMs = Math.min(...later.map(({ dueMs }) => dueMs));
+    const next = later.filter(({ dueMs }) => dueMs === nextMs);
+    const slow = next.map((timer): Event => {
       const action = (): void => {
         this.touch('clock', 'write');
+        this.#nowMs = timer.dueMs;
         this.#fire(timer);
       };
-      return { label: SLOWER + this.#labelAt(timer), at: timer.party, action };
+      return { label: SLOWER + timer.label, at: timer.party, action };
     });
     return [...inTime, ...late, ...planned, ...slow.filter(({ label }) => this.offer(label))];
-  }
-
-  #labelAt({ label, dueMs }: Timer): string {
-    return `${label}, ${dueMs - START_MS} ms`;
   }
 
   /** The timers of parties that still run, for the check that nothing is left. */
@@ -310,32 +314,52 @@ export class World {
     return [...this.#timers].map(({ party, dueMs }) => `${party} at ${dueMs - START_MS} ms`);
   }
 
-  /** The events that may happen without the passing of time. */
-  #pending(timers: readonly Timer[], next: Timer | undefined): readonly Event[] {
-    // The timers that came due while their party stood still. The event loop runs them together, between two messages.
-    const late = timers
-      .filter(({ dueMs }) => dueMs < this.#nowMs)
-      .map((timer): Event => {
-        const action = (): void => {
-          this.#catchesUp = timer.party;
-          this.#fire(timer);
-        };
-        return { label: `${timer.label}, late`, at: timer.party, action };
-      });
-    if (late.every(({ at }) => at !== this.#catchesUp)) this.#catchesUp = undefined;
-    const messages = [...this.#channels].flatMap(([channel, [first]]): Event[] => {
-      if (first === undefined || !this.#runs(first.at) || this.#catchesUp === first.at) return [];
-      return [{ ...first, isLate: first.isLate?.() === true, action: () => this.#arrive(channel, first) }];
-    });
-    const thaws = [...this.#frozen].flatMap(([party, { fromMs, untilMs }]): Event[] => {
-      const action = (): void => void this.#frozen.delete(party);
-      const isLate = next !== undefined && next.dueMs < untilMs;
-      return isLate && this.#nowMs < fromMs ? [] : [{ label: `${party} goes on`, at: party, isLate, action }];
-    });
-    return [...messages, ...late, ...thaws];
+  /** The passing of time, until the first of these timers is due, or a party that stands still may or must go on. */
+  #passage(timers: readonly Timer[]): readonly Event[] {
+    const changes = [...this.#frozen.values()].flatMap(({ fromMs, untilMs }) => [fromMs, untilMs]);
+    const times = [...changes, ...timers.map(({ dueMs }) => dueMs)].filter((time) => time > this.#nowMs);
+    const nextMs = Math.min(...times);
+    const action = (): void => {
+      this.#nowMs = nextMs;
+    };
+    return times.length === 0 ? [] : [{ label: `${nextMs - START_MS} ms have passed`, at: TIME, action }];
   }
 
-  #runs(party: string): boolean {
+  /** The timers that are due. */
+  #dueTimers(timers: readonly Timer[]): readonly Event[] {
+    const due = timers.filter(({ dueMs }) => dueMs <= this.#nowMs);
+    return due.map((timer) => {
+      const action = (): void => {
+        // The event loop runs the timers that came due while their party stood still together, between two messages.
+        if (timer.dueMs < this.#nowMs) this.#catchingUp.add(timer.party);
+        this.#fire(timer);
+      };
+      return { label: timer.label, at: timer.party, action };
+    });
+  }
+
+  /** The messages that may arrive. */
+  #messages(): readonly Event[] {
+    for (const party of this.#catchingUp)
+      if ([...this.#timers].every((timer) => timer.party !== party || timer.dueMs >= this.#nowMs))
+        this.#catchingUp.delete(party);
+    return [...this.#channels].flatMap(([channel, [first]]): Event[] => {
+      if (first === undefined || !this.runs(first.at) || this.#catchingUp.has(first.at)) return [];
+      return [{ ...first, isLate: first.isLate?.() === true, action: () => this.#arrive(channel, first) }];
+    });
+  }
+
+  /** The parties that stand still and may go on. Time may pass before, until a party must go on. */
+  get #thaws(): readonly Event[] {
+    return [...this.#frozen].flatMap(([party, { fromMs, untilMs }]): Event[] => {
+      const action = (): void => void this.#frozen.delete(party);
+      const isLate = this.#nowMs < untilMs;
+      return this.#nowMs < fromMs ? [] : [{ label: `${party} goes on`, at: party, isLate, action }];
+    });
+  }
+
+  /** Whether the process of a party runs: it was not killed, and does not stand still. */
+  runs(party: string): boolean {
     return !this.#killed.has(party) && !this.#frozen.has(party);
   }
 
@@ -350,8 +374,9 @@ export class World {
     if (this.#plan.has(event.label)) this.struck.push(event.label);
     this.party = event.at;
     this.#clockReads = 0;
-    // What an event at the server touches depends on the request.
-    if (event.at !== SERVER) this.touch(event.at, 'write');
+    // What else an event at the server touches depends on the request.
+    this.touch(event.at, event.at === SERVER ? 'part' : 'write');
+    if (event.at !== TIME && !(event.at === SERVER && event.isLate)) this.touch(TIME, 'read');
     event.action();
   }
 
@@ -363,10 +388,11 @@ export class World {
   }
 
   #startTimer(action: () => void, delayMs: number): Timer {
-    const label = this.labelOf(`${this.party}: timer`);
-    const timer = { label, dueMs: this.#nowMs + Math.max(0, delayMs), party: this.party, action };
+    const dueMs = this.#nowMs + Math.max(0, delayMs);
+    const label = this.labelOf(`${this.party}: timer, ${dueMs - START_MS} ms`);
+    const timer = { label, dueMs, party: this.party, action };
     if (!this.#killed.has(this.party)) this.#timers.add(timer);
-    this.#touchClock(timer.dueMs);
+    this.#touchTimer(dueMs);
     return timer;
   }
 
@@ -375,22 +401,15 @@ export class World {
     const first = new Map<string, Timer>();
     for (const timer of this.#timers) {
       const other = first.get(timer.party);
-      if (this.#runs(timer.party) && (other === undefined || timer.dueMs < other.dueMs)) first.set(timer.party, timer);
+      if (this.runs(timer.party) && (other === undefined || timer.dueMs < other.dueMs)) first.set(timer.party, timer);
     }
     return [...first.values()];
   }
 
-  /** Returns the timers that are due next, of the first timer of each party. A late timer does not count. */
-  #nextOf(first: readonly Timer[]): readonly Timer[] {
-    const timers = first.filter(({ dueMs }) => dueMs >= this.#nowMs);
-    const dueMs = Math.min(...timers.map((timer) => timer.dueMs));
-    return timers.filter((timer) => timer.dueMs === dueMs);
-  }
-
   #fire(timer: Timer): void {
     this.#timers.delete(timer);
-    this.#nowMs = Math.max(this.#nowMs, timer.dueMs);
     this.party = timer.party;
+    if (timer.party === SERVER) this.touch(SERVER, 'write');
     timer.action();
   }
 }
