@@ -214,7 +214,7 @@ export class Arena {
   }
 
   /**
-   * Lets a party hold a lock for a moment: it writes through the lock, and then releases it unless the caller does. Two
+   * Lets a party hold a lock for a moment: it writes through the lock, and then releases it, unless the options say otherwise. Two
    * parties must not hold the lock at once, unless both hold it as readers.
    */
   async holds(
@@ -223,8 +223,9 @@ export class Arena {
     {
       isShared = false,
       isKept = false,
+      writes = true,
       ms = 0,
-    }: { readonly isShared?: boolean; readonly isKept?: boolean; readonly ms?: number } = {},
+    }: { readonly isShared?: boolean; readonly isKept?: boolean; readonly writes?: boolean; readonly ms?: number } = {},
   ): Promise<void> {
     const { token } = held;
     const holder = this.#enters({ name, key: held.key, token, isShared, isValid: () => held.valid() });
@@ -234,7 +235,7 @@ export class Arena {
     if (token > this.#greatestToken) this.#greatestToken = token;
     if (isShared) this.#sharedTokens.add(token);
     if (ms > 0) await this.unlessFailed(pause(ms, held.signal));
-    await this.unlessFailed(held.txn({ then: [op.put(FENCED, String(token))] }));
+    if (writes) await this.unlessFailed(held.txn({ then: [op.put(FENCED, String(token))] }));
     this.leaves(name, holder);
     if (!isKept) await this.unlessFailed(held.release());
   }

@@ -17,16 +17,61 @@ import {
   stm,
   WorkQueue,
 } from '../../src/recipes.js';
-import { type Arena, type Scenario, TTL_S } from './arena.js';
-import { holding, LOCK, locking, type Part, scenario } from './parts.js';
+import { type Arena, type Party, type Scenario, TTL_S } from './arena.js';
+import { ahead, holding, LOCK, locking, type Part, scenario } from './parts.js';
 import { SLOWER } from './world.js';
 
-/** Returns a part that puts a job into a queue, and then works. */
-function enqueuing(arena: Arena, working: Part): Part {
-  return async (party) => {
-    await arena.unlessFailed(new WorkQueue(party.client, 'jobs').enqueue('job', { id: '1' }));
-    await working(party);
+/** Puts a job into a queue before the parties begin. */
+const jobAhead = (_: unknown, arena: Arena): Promise<void> =>
+  ahead(arena, (client) => new WorkQueue(client, 'jobs').enqueue('job', { id: '1' }));
+
+/** Returns a part that takes a job, and completes it. */
+function working(arena: Arena): Part {
+  let completed = 0;
+  arena.atEnd(() => {
+    if (completed > 1) arena.breaks(`the job was completed ${completed} times`);
+  });
+  return async ({ client, session }) => {
+    const job = await arena.unlessFailed(new WorkQueue(client, 'jobs').take(session, { maxWaitMs: 10_000 }), {
+      mayFail: true,
+    });
+    if (job !== undefined && (await arena.unlessFailed(job.complete().then(() => true)))) completed += 1;
   };
+}
+
+/** Returns a part that takes an item from a queue. */
+function consuming(arena: Arena): Part {
+  const consumers: string[] = [];
+  arena.atEnd(() => {
+    const isLost = consumers.length === 0 && arena.hasNoFault;
+    if (isLost || consumers.length > 1) arena.breaks(`the item was consumed by: ${consumers}`);
+  });
+  return async ({ client, session, name }) => {
+    const options = { maxWaitMs: 3_000 * TTL_S };
+    const item = await arena.unlessFailed(new Queue(client, 'q').dequeue(session, options), { mayFail: true });
+    if (item !== undefined) consumers.push(name);
+  };
+}
+
+/** A worker that has the shard, and goes on when `goOn` is called. */
+interface Working {
+  readonly goOn: () => void;
+  readonly running: Promise<void>;
+}
+
+/** Works with a shard once, and then stops. `begin` runs before the work. */
+async function workingOnce(
+  arena: Arena,
+  { client, name }: Party,
+  begin: () => Promise<void> = async () => {},
+): Promise<void> {
+  const stop = new AbortController();
+  const options = { count: 1, ttl: TTL_S, signal: stop.signal, onFailure: () => {} };
+  await shards(client, 'w', options, async ({ held }) => {
+    await begin();
+    await arena.holds(name, held, { isKept: true });
+    stop.abort();
+  });
 }
 
 /** The scenarios of the recipes. */
@@ -70,19 +115,20 @@ export const RECIPE_SCENARIOS: readonly Scenario[] = [
       await Promise.all([waiting, hold(party)]);
     },
   })),
-  scenario('one job and two workers', (arena) => {
-    let completed = 0;
-    arena.atEnd(() => {
-      if (completed > 1) arena.breaks(`the job was completed ${completed} times`);
-    });
-    const working: Part = async ({ client, session }) => {
-      const job = await arena.unlessFailed(new WorkQueue(client, 'jobs').take(session, { maxWaitMs: 10_000 }), {
-        mayFail: true,
-      });
-      if (job !== undefined && (await arena.unlessFailed(job.complete().then(() => true)))) completed += 1;
-    };
-    return { A: enqueuing(arena, working), B: working };
-  }),
+  scenario(
+    'one job and two workers',
+    (arena) => {
+      const part = working(arena);
+      return { A: part, B: part };
+    },
+    jobAhead,
+  ),
+  scenario('a job that a worker waits for', (arena) => ({
+    A: async ({ client }) => {
+      await arena.unlessFailed(new WorkQueue(client, 'jobs').enqueue('job', { id: '1' }));
+    },
+    B: working(arena),
+  })),
   scenario('a tick and two schedulers', (arena) => {
     const part: Part = async ({ client }) => {
       const stop = new AbortController();
@@ -94,17 +140,20 @@ export const RECIPE_SCENARIOS: readonly Scenario[] = [
     arena.atEnd(() => arena.putsOnce('done/'));
     return { A: part, B: part };
   }),
-  scenario('a shard that moves between two workers', (arena) => {
-    const part: Part = async ({ client, name }) => {
-      const stop = new AbortController();
-      const options = { count: 1, ttl: TTL_S, signal: stop.signal, onFailure: () => {} };
-      await shards(client, 'w', options, async ({ held }) => {
-        await arena.holds(name, held, { isKept: true });
-        stop.abort();
-      });
-    };
-    return { A: part, B: part };
-  }),
+  scenario<Working>(
+    'a shard that moves between two workers',
+    (arena) => ({
+      A: async (_, { goOn, running }) => {
+        goOn();
+        await running;
+      },
+      B: (party) => workingOnce(arena, party),
+    }),
+    (parties, arena) =>
+      new Promise((resolve) => {
+        const running = workingOnce(arena, parties[0], () => new Promise((goOn) => resolve({ goOn, running })));
+      }),
+  ),
   scenario('an Etcd3Mutex beside a client of etcd3', (arena) => ({
     A: holding(arena, ({ session }) => new Etcd3Mutex(session, LOCK).lock()),
     // The requests of `lock` and `unlock` of npm's etcd3. Its caller does not wait.
@@ -135,61 +184,68 @@ export const RECIPE_SCENARIOS: readonly Scenario[] = [
     });
     return { A: slot((slots) => slots.take(), 500), B: slot((slots) => slots.take()), C: trying };
   }),
-  scenario('two participants of a double barrier', (arena) => {
-    const [entering, leaving] = [new Set<string>(), new Set<string>()];
-    const part: Part = async ({ client, session, name }) => {
-      const barrier = new DoubleBarrier(session, LOCK, 2);
-      const limit = { maxWaitMs: 3_000 * TTL_S };
-      const note = (names: Set<string>): void => {
-        arena.world.touch('barrier', 'write');
-        names.add(name);
-      };
-      await arena.unlessFailed(client.get('anything'));
-      note(entering);
-      const hasEntered = await arena.unlessFailed(barrier.enter(limit).then(() => true));
-      if (hasEntered && entering.size < 2) arena.breaks(`${name} has entered alone`);
-      if (!hasEntered) return;
-      await arena.unlessFailed(client.get('anything'));
-      note(leaving);
-      const hasLeft = await arena.unlessFailed(barrier.leave(limit).then(() => true));
-      if (hasLeft && leaving.size < 2 && arena.hasNoFault) arena.breaks(`${name} has left alone`);
+  scenario('two participants that enter a double barrier', (arena) => {
+    const entering = new Set<string>();
+    const part: Part = async ({ session, name }) => {
+      arena.world.touch('barrier', 'write');
+      entering.add(name);
+      const hasEntered = new DoubleBarrier(session, LOCK, 2).enter({ maxWaitMs: 3_000 * TTL_S }).then(() => true);
+      if ((await arena.unlessFailed(hasEntered)) && entering.size < 2) arena.breaks(`${name} has entered alone`);
     };
     return { A: part, B: part };
   }),
-  scenario('an item and two consumers', (arena) => {
-    const consumers: string[] = [];
-    arena.atEnd(() => {
-      const isLost = consumers.length === 0 && arena.hasNoFault;
-      if (isLost || consumers.length > 1) arena.breaks(`the item was consumed by: ${consumers}`);
-    });
-    const consuming: Part = async ({ client, session, name }) => {
-      const options = { maxWaitMs: 3_000 * TTL_S };
-      const item = await arena.unlessFailed(new Queue(client, 'q').dequeue(session, options), { mayFail: true });
-      if (item !== undefined) consumers.push(name);
-    };
-    return {
-      A: async (party) => {
-        await arena.unlessFailed(new Queue(party.client, 'q').enqueue('item'));
-        await consuming(party);
-      },
-      B: consuming,
-    };
-  }),
-  scenario('a job and two workers that run until they are stopped', (arena) => {
-    arena.atEnd(() => arena.putsOnce('done/'));
-    const working: Part = async ({ client }) => {
-      const stop = new AbortController();
-      const options = { ttl: TTL_S, signal: stop.signal, onFailure: () => {} };
-      void pause(2_000 * TTL_S, stop.signal).then(() => stop.abort());
-      const working = new WorkQueue(client, 'jobs').work(options, async (job) => {
-        await job.complete([op.put(`done/${job.id}`, '')]);
+  scenario<ReadonlyMap<string, DoubleBarrier>>(
+    'two participants that leave a double barrier',
+    (arena) => {
+      const leaving = new Set<string>();
+      const part = async ({ name }: Party, barriers: ReadonlyMap<string, DoubleBarrier>): Promise<void> => {
+        arena.world.touch('barrier', 'write');
+        leaving.add(name);
+        const leave = (barriers.get(name) as DoubleBarrier).leave({ maxWaitMs: 3_000 * TTL_S });
+        const hasLeft = await arena.unlessFailed(leave.then(() => true));
+        if (hasLeft && leaving.size < 2 && arena.hasNoFault) arena.breaks(`${name} has left alone`);
+      };
+      return { A: part, B: part };
+    },
+    async (parties) => {
+      const barriers = new Map(parties.map(({ name, session }) => [name, new DoubleBarrier(session, LOCK, 2)]));
+      await Promise.all([...barriers.values()].map((barrier) => barrier.enter()));
+      return barriers;
+    },
+  ),
+  scenario(
+    'an item and two consumers',
+    (arena) => {
+      const part = consuming(arena);
+      return { A: part, B: part };
+    },
+    (_, arena) => ahead(arena, (client) => new Queue(client, 'q').enqueue('item')),
+  ),
+  scenario('an item that a consumer waits for', (arena) => ({
+    A: async ({ client }) => {
+      await arena.unlessFailed(new Queue(client, 'q').enqueue('item'));
+    },
+    B: consuming(arena),
+  })),
+  scenario(
+    'a job and two workers that run until they are stopped',
+    (arena) => {
+      arena.atEnd(() => arena.putsOnce('done/'));
+      const part: Part = async ({ client }) => {
+        const stop = new AbortController();
+        const options = { ttl: TTL_S, signal: stop.signal, onFailure: () => {} };
+        void pause(2_000 * TTL_S, stop.signal).then(() => stop.abort());
+        const running = new WorkQueue(client, 'jobs').work(options, async (job) => {
+          await job.complete([op.put(`done/${job.id}`, '')]);
+          stop.abort();
+        });
+        await arena.unlessFailed(running);
         stop.abort();
-      });
-      await arena.unlessFailed(working);
-      stop.abort();
-    };
-    return { A: enqueuing(arena, working), B: working };
-  }),
+      };
+      return { A: part, B: part };
+    },
+    jobAhead,
+  ),
   scenario('a rate limiter and two processes', (arena) => {
     const times: number[] = [];
     const part: Part = async ({ client }) => {

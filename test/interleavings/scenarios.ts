@@ -36,13 +36,17 @@ export const SCENARIOS: readonly Scenario[] = [
     A: holding(arena, ({ session }) => new Mutex(session, LOCK).lock(), { ms: 200 }),
     B: locking(arena),
   })),
-  scenario('a contender that locks twice', (arena) => ({
-    A: async (party) => {
-      await locking(arena)(party);
-      await locking(arena)(party);
-    },
-    B: locking(arena),
-  })),
+  scenario<Held>(
+    'a holder that locks again',
+    (arena) => ({
+      A: async (party, held) => {
+        await arena.holds('A', held, { writes: false });
+        await locking(arena)(party);
+      },
+      B: locking(arena),
+    }),
+    ([{ session }]) => new Mutex(session, LOCK).lock(),
+  ),
   scenario('lock beside tryLock', (arena) => ({
     A: locking(arena),
     B: holding(arena, ({ session }) => new Mutex(session, LOCK).tryLock()),
@@ -57,16 +61,19 @@ export const SCENARIOS: readonly Scenario[] = [
   }),
   scenario('two lockers in one session', (arena) => ({
     A: async (party) => void (await Promise.all([locking(arena)(party), locking(arena)(party)])),
-    B: locking(arena),
   })),
   scenario('a reader and a writer', (arena) => ({
     A: holding(arena, ({ session }) => new RWMutex(session, LOCK).readLock(), { isShared: true }),
     B: holding(arena, ({ session }) => new RWMutex(session, LOCK).lock()),
   })),
-  scenario('a semaphore with one permit', (arena) => {
-    const part = holding(arena, ({ session }) => new Semaphore(session, LOCK, 1).acquire());
-    return { A: part, B: part };
-  }),
+  scenario<Held>(
+    'a contender for the only permit of a semaphore',
+    (arena) => ({
+      A: (_, permit) => arena.holds('A', permit, { writes: false }),
+      B: holding(arena, ({ session }) => new Semaphore(session, LOCK, 1).acquire(), { writes: false }),
+    }),
+    ([{ session }]) => new Semaphore(session, LOCK, 1).acquire(),
+  ),
   scenario('an election', (arena) => {
     const part = holding(arena, ({ session, name }) => new Election(session, LOCK).campaign(name));
     return { A: part, B: part };
