@@ -18,6 +18,7 @@ import {
 } from '../../../base/index.js';
 import type { Endpoint } from '../../../host/index.js';
 import {
+  checkMetadata,
   decodeResponse,
   encodeRequest,
   type Init,
@@ -116,7 +117,7 @@ class GrpcJsTransport implements Transport {
         call.observer?.sent?.();
         // The observer may have ended the call.
         if (ended) return;
-        const metadata = grpcMetadata(call.metadata);
+        const metadata = grpcMetadata(call.metadata, method.path);
         running = client.makeUnaryRequest(method.path, asBuffer, unchanged, request, metadata, onResponse);
       };
       // If the connection fails, all calls that wait for the connection get the same error object. Therefore each call
@@ -183,7 +184,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   start(client: Client, metadata: Metadata | undefined): void {
     if (this.ended) return;
     const { path } = this.#call.method;
-    const stream = client.makeBidiStreamRequest(path, asBuffer, unchanged, grpcMetadata(metadata));
+    const stream = client.makeBidiStreamRequest(path, asBuffer, unchanged, grpcMetadata(metadata, path));
     this.#stream = stream;
     let status: EtcdError | undefined;
     stream.on('data', (bytes: Uint8Array) => this.#receive(bytes));
@@ -280,7 +281,9 @@ function asEtcdError(error: unknown, method: string): EtcdError {
   });
 }
 
-function grpcMetadata(metadata: Metadata | undefined): GrpcMetadata {
+/** @throws EtcdError if a value is not text, because grpc-js would send the text of another value. */
+function grpcMetadata(metadata: Metadata | undefined, method: string): GrpcMetadata {
+  checkMetadata(metadata, method);
   const result = new GrpcMetadata();
   for (const [name, value] of Object.entries(metadata ?? {})) result.set(name, value);
   return result;
