@@ -273,7 +273,7 @@ function statusError(error: ServiceError, method: string, endpoint: string): Etc
  */
 function asEtcdError(error: unknown, method: string): EtcdError {
   if (error instanceof EtcdError) return amended(error, { method });
-  return new EtcdError('the call could not be sent: grpc-js refused it', {
+  return new EtcdError('grpc-js refused to send the call', {
     code: 'Internal',
     reason: 'Other',
     outcome: 'not-sent',
