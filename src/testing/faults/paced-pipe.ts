@@ -42,6 +42,7 @@ const WRITES_PER_SECOND = 100;
 /** If a write of a throttled proxy is late by up to this many milliseconds, the next writes make up for it. */
 const MAX_LATENESS_MS = 100;
 
+/** @internal What a pipe connects, and when it ends. */
 export interface PipeOptions {
   readonly direction: Direction;
   readonly from: Socket;
