@@ -131,9 +131,9 @@ test('the explorer plays one of two plans that differ only in the names of parti
 });
 
 test('the explorer goes on where it stopped', async () => {
-  const whole = await play('a holder that locks again', 0);
-  const part = await play('a holder that locks again', 0, { least: 1 });
+  const whole = await play('a job that a worker waits for', 0);
+  const part = await play('a job that a worker waits for', 0, { least: 1 });
   expect(part.isComplete).toBe(false);
-  const rest = await play('a holder that locks again', 0, { saved: JSON.parse(JSON.stringify(part.save())) });
+  const rest = await play('a job that a worker waits for', 0, { saved: JSON.parse(JSON.stringify(part.save())) });
   expect([rest.played, rest.isComplete]).toEqual([whole.played, true]);
 });
