@@ -101,10 +101,7 @@ async function findMutations(): Promise<void> {
  * contain events that do not happen without the bug, so they cannot be played.
  */
 async function isBrokenWithoutBug(scenario: string, failure: Failure): Promise<boolean> {
-  const problem = await replay(scenarioNamed(scenario), failure).then(
-    (again) => again.problem,
-    () => undefined,
-  );
+  const problem = (await replay(scenarioNamed(scenario), failure).catch(() => undefined))?.problem;
   if (problem !== undefined) console.log(`WITHOUT THE BUG, TOO: ${problem}`);
   return problem !== undefined;
 }
@@ -197,7 +194,7 @@ interface SavedFailure extends Failure {
 /** Plays a history again, and prints its events, with the sentences of the command `show` for the messages. */
 async function printAgain(failure: SavedFailure): Promise<void> {
   console.log(`\n${failure.scenario}, with the plan ${JSON.stringify(failure.plan)}:`);
-  const problem = await replay(scenarioNamed(failure.scenario), failure, (event, elapsedMs) =>
+  const { problem } = await replay(scenarioNamed(failure.scenario), failure, (event, elapsedMs) =>
     console.log(eventText(event, elapsedMs)),
   );
   console.log(problem ?? 'no rule is broken');

@@ -138,7 +138,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "client.txn({ if: [compare.createRevision(key, '==', createRevision)], then: [op.delete(key)] }, options),",
     replace: "client.txn({ if: [compare.createRevision(key, '>', 0n)], then: [op.delete(key)] }, options),",
     tests: ['test/locks'],
-    scenario: 'a holder that locks again',
+    scenario: 'a contender that locks twice',
   },
   {
     bug: 'a release is not repeated when its answer is lost',
@@ -162,7 +162,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "compare.createRevision(predecessor.keyBytes, '==', predecessor.createRevision);",
     replace: "compare.createRevision(predecessor.keyBytes, '>', 0n);",
     tests: ['test/locks'],
-    scenario: 'a holder that locks again',
+    scenario: 'a contender that locks twice',
   },
   {
     bug: 'a waiter waits for a key that has left the queue although another key is before its own',
@@ -210,7 +210,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "compare.createRevision(this.key, '==', this.token)",
     replace: "compare.createRevision(this.key, '>', 0n)",
     tests: ['test/locks', 'test/faults/holders'],
-    scenario: 'a holder that locks again',
+    scenario: 'a contender that locks twice',
   },
   {
     bug: 'a request that GOAWAY reports as processed is sent again on another connection',

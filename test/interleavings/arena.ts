@@ -6,7 +6,7 @@ import { Client, type ClientOptions, op } from '../../src/index.js';
 import { type Held, Session } from '../../src/locks.js';
 import { MemoryEtcd } from '../../src/testing/index.js';
 import type { KeyId } from '../../src/testing/memory/key-range.js';
-import { keyNamed, LEASES, leaseNamed, network, STORE, touchKey } from './network.js';
+import { compact, keyNamed, LEASES, leaseNamed, network, touchKey } from './network.js';
 import { type Event, SERVER, type Unplanned, type World } from './world.js';
 
 /** The TTL of all sessions, in seconds. */
@@ -102,11 +102,7 @@ export class Arena {
 
   /** Lets a compaction happen at any time, and not only before a request that reads at a past revision. */
   mayCompact(): void {
-    const { store } = this.server.member;
-    this.addFault('a compaction', SERVER, () => {
-      this.world.touch(STORE, 'write');
-      store.compact(store.revision);
-    });
+    this.addFault('a compaction', SERVER, () => compact(this.world, this.server));
   }
 
   /** Opens a client and a session for each name. */

@@ -35,7 +35,7 @@ function connectionLost(): EtcdError {
 export const LEASES = 'the leases';
 
 /** All keys of the store. */
-export const STORE = 'the store';
+const STORE = 'the store';
 
 export function keyNamed(key: string): string {
   return `key ${key}`;
@@ -116,19 +116,20 @@ function touchRead(world: World, path: string, request: unknown): boolean {
   return hasRevision;
 }
 
+/** Compacts the history up to the revision of the store. */
+export function compact(world: World, { member: { store } }: MemoryEtcd): void {
+  for (const what of ['compacted', STORE]) world.touch(what, 'write');
+  store.compact(store.revision);
+}
+
 /** Whether the server refuses a message of a stream, and so ends the stream. */
 type Refuses = (message: unknown) => boolean;
 
 /** Returns the transport of a party. Its messages are events of the world, which may arrive in any order. */
 export function network(world: World, server: MemoryEtcd, party: string, refuses: Refuses): EmbeddedTransportFactory {
   const direct = memory(server);
-  const { store } = server.member;
-  const compact = (): void => {
-    world.touch('compacted', 'write');
-    store.compact(store.revision);
-  };
   const factory = (...args: Parameters<typeof direct>): Transport =>
-    new Connection(world, direct(...args), party, refuses, compact);
+    new Connection(world, direct(...args), party, refuses, () => compact(world, server));
   return Object.assign(factory, { endpoints: direct.endpoints });
 }
 
@@ -242,6 +243,7 @@ class Connection implements Transport {
     const watched: KeyRange[] = [];
     // Before the end of a watch, the server sends the changes of its keys.
     const touchWatched = (): void => {
+      this.#world.touch(responses, 'write');
       for (const range of watched)
         this.#world.touch(
           range.rangeEnd?.length ? keysNearRange(range) : keyNamed(textOf(range.key as Uint8Array)),
@@ -294,7 +296,6 @@ class Connection implements Transport {
         forget();
         toServer('cancel', () => {
           touchWatched();
-          this.#world.touch(responses, 'write');
           stream?.cancel();
         });
       },

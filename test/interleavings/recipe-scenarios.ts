@@ -1,5 +1,5 @@
 import { pause, pauseUntil } from '../../src/base/index.js';
-import { compare, op, prefix } from '../../src/index.js';
+import { type Client, compare, op, prefix } from '../../src/index.js';
 import { type Held, Mutex, ReentrantMutex } from '../../src/locks.js';
 import {
   Barrier,
@@ -21,9 +21,8 @@ import { type Arena, type Party, type Scenario, TTL_S } from './arena.js';
 import { ahead, holding, LOCK, locking, type Part, scenario } from './parts.js';
 import { SLOWER } from './world.js';
 
-/** Puts a job into a queue before the parties begin. */
-const jobAhead = (_: unknown, arena: Arena): Promise<void> =>
-  ahead(arena, (client) => new WorkQueue(client, 'jobs').enqueue('job', { id: '1' }));
+const enqueueJob = (client: Client): Promise<unknown> => new WorkQueue(client, 'jobs').enqueue('job', { id: '1' });
+const jobAhead = (_: unknown, arena: Arena): Promise<void> => ahead(arena, enqueueJob);
 
 /** Returns a part that takes a job, and completes it. */
 function working(arena: Arena): Part {
@@ -125,7 +124,7 @@ export const RECIPE_SCENARIOS: readonly Scenario[] = [
   ),
   scenario('a job that a worker waits for', (arena) => ({
     A: async ({ client }) => {
-      await arena.unlessFailed(new WorkQueue(client, 'jobs').enqueue('job', { id: '1' }));
+      await arena.unlessFailed(enqueueJob(client));
     },
     B: working(arena),
   })),

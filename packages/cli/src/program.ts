@@ -67,9 +67,10 @@ export async function run(given: readonly string[], outerIo: Io, inherited: Flag
     await program.parseAsync(walkArguments(io, program, args).args, { from: 'user' });
     return exitCode;
   } catch (error) {
-    const isHelp = error instanceof CommanderError && etcdctl !== undefined && error.code === 'commander.help';
-    if (isHelp || (error instanceof CommanderError && error.exitCode === 0)) return ExitCode.OK;
-    if (error instanceof CommanderError && etcdctl === undefined) return ExitCode.USAGE;
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0 || (etcdctl !== undefined && error.code === 'commander.help')) return ExitCode.OK;
+      if (etcdctl === undefined) return ExitCode.USAGE;
+    }
     if (io.interrupted.aborted && error instanceof EtcdError && error.reason === 'Canceled')
       return signaledCode(io.interrupted.reason as NodeJS.Signals);
     const failure = describeFailure(error);

@@ -194,6 +194,9 @@ function linesOf({ flag, values, command, isBoolean = false }: (typeof OF_COMMAN
   return [...bare, ...chosen.map((value) => line(`--${flag}=${value}`))];
 }
 
+/** Why the tests do not run. */
+const NO_ETCDCTL = 'there is no etcdctl 3.6 on this machine';
+
 let pair: Awaited<ReturnType<typeof startPair>>;
 beforeAll(async () => {
   pair = await startPair({ isPlain: true });
@@ -226,16 +229,17 @@ async function compare(sides: readonly [Side, Side], lines: readonly Line[]): Pr
   }
 }
 
-it.each(OF_COMMANDS.map((each, index) => [each.command.join(' '), each.flag, linesOf(each, index)] as const))(
+it.for(OF_COMMANDS.map((each, index) => [each.command.join(' '), each.flag, linesOf(each, index)] as const))(
   '`%s` takes the same values of --%s as etcdctl',
-  async (_, __, lines) => {
-    if (pair !== undefined) await compare(pair.sides, lines);
+  { timeout: 300_000 },
+  async ([, , lines], { skip }) => {
+    if (pair === undefined) return skip(NO_ETCDCTL);
+    await compare(pair.sides, lines);
   },
-  300_000,
 );
 
 it('etcdwire takes the same lists of endpoints as etcdctl, in a flag and in the variable', async ({ skip }) => {
-  if (pair === undefined) return skip('there is no etcdctl 3.6 on this machine');
+  if (pair === undefined) return skip(NO_ETCDCTL);
   const lines = ENDPOINTS.flatMap((list): Line[] => [
     { line: `--endpoints ${list}`, args: ['--endpoints', list, 'put', 'p/1', 'x'] },
     { line: `ETCDCTL_ENDPOINTS=${list}`, args: ['put', 'p/1', 'x'], env: { ETCDCTL_ENDPOINTS: list } },
@@ -244,7 +248,7 @@ it('etcdwire takes the same lists of endpoints as etcdctl, in a flag and in the 
 }, 300_000);
 
 it('etcdwire reads the variables of etcdctl as etcdctl does', async ({ skip }) => {
-  if (pair === undefined) return skip('there is no etcdctl 3.6 on this machine');
+  if (pair === undefined) return skip(NO_ETCDCTL);
   const args = ['--endpoints', '{ENDPOINT}', 'get', 'p/1'];
   await compare(
     pair.sides,
@@ -253,17 +257,17 @@ it('etcdwire reads the variables of etcdctl as etcdctl does', async ({ skip }) =
 }, 300_000);
 
 it('etcdwire has the exit code and the effect of etcdctl for odd arguments', async ({ skip }) => {
-  if (pair === undefined) return skip('there is no etcdctl 3.6 on this machine');
+  if (pair === undefined) return skip(NO_ETCDCTL);
   await compare(
     pair.sides,
     OTHERS.map((each) => ({ stdin: '', ...each })),
   );
 }, 300_000);
 
-it.each([[[]], [['member']], [['lease']], [['auth']]])(
+it.for([[[]], [['member']], [['lease']], [['auth']]] as const)(
   'etcdwire prints its help on standard output for the command without subcommand %o, as etcdctl does',
-  async (args) => {
-    if (pair === undefined) return;
+  async ([args], { skip }) => {
+    if (pair === undefined) return skip(NO_ETCDCTL);
     const line: Line = { line: args.join(' '), args, stdin: '' };
     const [one, other] = pair.sides;
     const [theirs, ours] = await Promise.all([one.etcdctl(line), other.etcdwire(line)]);
